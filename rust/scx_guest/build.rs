@@ -1,0 +1,43 @@
+//! Compiles the one program of ours that runs inside the guest before the script.
+//!
+//! It is C without a C library, so that a compiler is all that is needed: the
+//! static C library is a package of its own on many distributions.
+
+use std::env;
+use std::error::Error;
+use std::path::PathBuf;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let source = "guest/clock.c";
+    println!("cargo::rerun-if-changed={source}");
+
+    if env::var("CARGO_CFG_TARGET_ARCH")? != "x86_64" {
+        return Err("scx_guest runs x86-64 guests and is built for x86-64 hosts only".into());
+    }
+    let output = PathBuf::from(env::var("OUT_DIR")?).join("guest-clock");
+    let status = cc::Build::new()
+        .opt_level(2)
+        .get_compiler()
+        .to_command()
+        .args([
+            "-static",
+            "-nostdlib",
+            "-ffreestanding",
+            "-fno-pic",
+            "-no-pie",
+        ])
+        .args([
+            "-fno-stack-protector",
+            "-fno-asynchronous-unwind-tables",
+            "-Wall",
+            "-Werror",
+        ])
+        .args(["-Wl,--build-id=none", "-s", "-o"])
+        .arg(&output)
+        .arg(source)
+        .status()?;
+    if !status.success() {
+        return Err(format!("the C compiler could not build {source}: {status}").into());
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Debian's kernels with sched_ext.
+//!
+//! *Which ready-made kernel loads scx schedulers, and how do I get it?* Debian's
+//! backports carry cloud kernels, small and with everything built in that a
+//! guest needs. They are downloaded and unpacked into a cache, never installed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::apt::{self, PrivateApt, create_dir, list_dir};
+use crate::{Error, Kernel, Result, progress};
+
+/// The suite that carries the kernels.
+const SUITE: &str = "trixie-backports";
+
+/// How a series of kernels gets on with the scx schedulers of today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Schedulers load.
+    Good,
+    /// They do not, and why.
+    Bad(&'static str),
+}
+
+/// Kernels that were tried: the beginning of their release, and the verdict.
+///
+/// Good ones stand in the order in which they are wanted. 6.18 is the
+/// reference, being a long-term series. A kernel is added here only after
+/// schedulers were loaded in it.
+pub const KNOWN_KERNELS: &[(&str, Verdict)] = &[
+    ("6.18.", Verdict::Good),
+    ("6.17.13", Verdict::Good),
+    ("6.16.12", Verdict::Good),
+    (
+        "7.2.12",
+        Verdict::Bad("its BTF lists the implicit argument of kfuncs, which loaders refuse"),
+    ),
+];
+
+/// Why schedulers are known not to load in `release`, if they are.
+pub fn known_bad(release: &str) -> Option<&'static str> {
+    KNOWN_KERNELS
+        .iter()
+        .find_map(|(start, verdict)| match verdict {
+            Verdict::Bad(reason) if release.starts_with(start) => Some(*reason),
+            _ => None,
+        })
+}
+
+/// The best known kernel from `cache`, or fetched into it.
+pub(crate) fn kernel(cache: &Path) -> Result<Kernel> {
+    let kernels = cache.join("kernels");
+    create_dir(&kernels)?;
+    // Two runs at once must not fetch into the same place.
+    let lock_path = cache.join("lock");
+    let lock = File::create(&lock_path).map_err(|e| Error::at("writing", &lock_path, e))?;
+    lock.lock()
+        .map_err(|e| Error::at("locking", &lock_path, e))?;
+
+    let cached = list_dir(&kernels)?
+        .iter()
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+        .collect::<Vec<String>>();
+    let release = match choose(cached.iter().map(String::as_str)) {
+        Some(release) => release.to_owned(),
+        None => fetch(cache, &kernels)?,
+    };
+    Kernel::from_path(&image_path(&kernels, &release))
+}
+
+fn image_path(kernels: &Path, release: &str) -> PathBuf {
+    kernels.join(release).join(format!("vmlinuz-{release}"))
+}
+
+/// Fetch the best kernel there is and return its release.
+fn fetch(cache: &Path, kernels: &Path) -> Result<String> {
+    let step = progress::step(format!("looking for a kernel in {SUITE}"));
+    let apt = PrivateApt::new(&cache.join("apt"), &[SUITE])?;
+    apt.update()?;
+    let packages = apt.package_names("linux-image-")?;
+    step.finish_and_clear();
+
+    let releases = packages.iter().filter_map(|name| package_release(name));
+    let release = choose(releases).ok_or_else(|| {
+        let good = KNOWN_KERNELS
+            .iter()
+            .filter(|(_, verdict)| *verdict == Verdict::Good);
+        let good: Vec<&str> = good.map(|(start, _)| start.trim_end_matches('.')).collect();
+        Error::NoKernel(format!(
+            "{SUITE} has none of {}; give an image with --kernel",
+            good.join(", ")
+        ))
+    })?;
+
+    let holder = tempfile::tempdir_in(cache).map_err(|e| Error::at("writing to", cache, e))?;
+    let deb = apt.download(&format!("linux-image-{release}"), holder.path())?;
+    let step = progress::step(format!("unpacking Linux {release}"));
+    let unpacked = holder.path().join("unpacked");
+    apt::unpack(&deb, &unpacked)?;
+    let boot = unpacked.join("boot");
+    Kernel::from_path(&boot.join(format!("vmlinuz-{release}")))?;
+    // The name appears only once everything below it is complete.
+    let target = kernels.join(release);
+    fs::rename(&boot, &target).map_err(|e| Error::at("writing", &target, e))?;
+    step.finish_and_clear();
+    Ok(release.to_owned())
+}
+
+/// The release in the name of a cloud kernel's package.
+fn package_release(name: &str) -> Option<&str> {
+    let release = name.strip_prefix("linux-image-")?;
+    let is_cloud = release.ends_with("-cloud-amd64");
+    (is_cloud && release.starts_with(|c: char| c.is_ascii_digit())).then_some(release)
+}
+
+/// The release to use: of the first series in the table that has any, the
+/// newest.
+fn choose<'a>(releases: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let releases: Vec<&str> = releases.collect();
+    KNOWN_KERNELS
+        .iter()
+        .filter(|(_, verdict)| *verdict == Verdict::Good)
+        .find_map(|(start, _)| {
+            let series = releases
+                .iter()
+                .filter(|release| is_in_series(release, start));
+            series.copied().max_by_key(|release| version(release))
+        })
+}
+
+/// Whether `release` begins with `start` and not with a longer number.
+fn is_in_series(release: &str, start: &str) -> bool {
+    release
+        .strip_prefix(start)
+        .is_some_and(|rest| start.ends_with('.') || !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The numbers of a release, for comparison: 6.18.15 is newer than 6.18.9.
+fn version(release: &str) -> Vec<u32> {
+    let numbers = release.split(|c: char| !c.is_ascii_digit());
+    numbers.map_while(|number| number.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_cloud_images_count() {
+        let release = package_release("linux-image-6.18.15+deb13-cloud-amd64");
+        assert_eq!(release, Some("6.18.15+deb13-cloud-amd64"));
+        for name in [
+            "linux-image-6.18.15+deb13-cloud-amd64-dbg",
+            "linux-image-6.18.15+deb13-cloud-amd64-unsigned",
+            "linux-image-6.18.15+deb13-amd64",
+            "linux-image-cloud-amd64",
+        ] {
+            assert_eq!(package_release(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_newest_of_the_reference_series_is_chosen() {
+        let releases = [
+            "6.16.12+x",
+            "6.18.9+x",
+            "6.18.15+x",
+            "7.2.12+x",
+            "6.17.13+x",
+            "6.18.5+x",
+        ];
+        assert_eq!(choose(releases.into_iter()), Some("6.18.15+x"));
+    }
+
+    #[test]
+    fn without_the_reference_series_the_next_good_one_is_chosen() {
+        assert_eq!(
+            choose(["6.16.12+x", "6.17.13+x", "6.17.8+x"].into_iter()),
+            Some("6.17.13+x")
+        );
+        assert_eq!(
+            choose(["6.17.8+x", "6.16.120+x", "7.3.4+x"].into_iter()),
+            None
+        );
+    }
+
+    #[test]
+    fn bad_kernels_have_a_reason() {
+        assert!(known_bad("7.2.12+deb13-cloud-amd64").is_some());
+        assert_eq!(known_bad("6.18.15+deb13-cloud-amd64"), None);
+    }
+}

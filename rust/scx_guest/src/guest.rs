@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: GPL-2.0
+//! One run of one guest: from the builder to the outcome.
+//!
+//! The root image, the console and the report are files without names, which
+//! QEMU opens through /proc: nothing is left behind however a run ends, and
+//! QEMU dies with the thread that started it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use crate::console::{Verdict, Watcher};
+use crate::initramfs::{self, Root};
+use crate::qemu::{self, Machine};
+use crate::{Error, Failure, Kernel, Result, Topology, progress};
+
+const NR_CPUS_DFL: u32 = 4;
+const MEMORY_MIB_DFL: u32 = 2048;
+
+/// Enough for minutes of virtual time on a slow host.
+const TIME_LIMIT_DFL: Duration = Duration::from_secs(1800);
+
+/// How long a guest that told its exit code may take to power off.
+const POWER_OFF_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a kernel may take to reach its script under KVM. Where hardware
+/// virtualisation is itself emulated, some kernels never do.
+const KVM_BOOT_LIMIT: Duration = Duration::from_secs(60);
+
+/// How often the console is looked at; the run itself does not wait for it.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The PIT counts at 1193182 Hz; this makes it fire at about 20 kHz, which is
+/// the longest time that one virtual CPU can hold up the others: 50 us.
+const PIT_DIVISOR: u32 = 60;
+
+/// Seeds spread their starts over one tick of a 250 Hz kernel, which holds
+/// whole ticks of faster ones.
+const PHASE_RANGE_US: u64 = 4000;
+
+const INIT: &str = include_str!("../guest/init.sh");
+const GUEST_CLOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-clock"));
+
+/// What the guest's time is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Executed instructions, emulated: exact and slow. The seed shifts the
+    /// phase at which the script meets the tick, and is `$SEED` in the script.
+    Deterministic {
+        /// Any number; the same one gives the same run.
+        seed: u64,
+    },
+    /// The host's time, with hardware virtualisation: fast, never repeatable.
+    Kvm,
+}
+
+/// What a guest that told its exit code left behind.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The script's exit status.
+    pub exit_code: i32,
+    /// The console's lines since the script began.
+    pub console: Vec<String>,
+    /// What was written to `/dev/report` in the guest, byte for byte.
+    pub report: Vec<u8>,
+    /// How long it took on the host, boot included.
+    pub wall_time: Duration,
+}
+
+/// A machine to be booted, and what is put into it.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Guest {
+    kernel: Kernel,
+    topology: Topology,
+    memory_mib: u32,
+    clock: Clock,
+    time_limit: Duration,
+    programs: Vec<(PathBuf, Option<String>)>,
+    files: Vec<(PathBuf, String)>,
+    bytes: Vec<(String, Vec<u8>)>,
+    kernel_words: Vec<String>,
+    is_scx_error_allowed: bool,
+    is_quiet: bool,
+}
+
+impl Guest {
+    /// A guest of 4 CPUs and 2 GiB with a deterministic clock, seed 0.
+    pub fn new(kernel: &Kernel) -> Self {
+        Self {
+            kernel: kernel.clone(),
+            topology: Topology::flat(NR_CPUS_DFL),
+            memory_mib: MEMORY_MIB_DFL,
+            clock: Clock::Deterministic { seed: 0 },
+            time_limit: TIME_LIMIT_DFL,
+            programs: Vec::new(),
+            files: Vec::new(),
+            bytes: Vec::new(),
+            kernel_words: Vec::new(),
+            is_scx_error_allowed: false,
+            is_quiet: false,
+        }
+    }
+
+    /// The shape of the machine.
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = topology;
+        self
+    }
+
+    /// A flat machine of `nr_cpus`.
+    pub fn cpus(self, nr_cpus: u32) -> Self {
+        self.topology(Topology::flat(nr_cpus))
+    }
+
+    /// Memory in MiB; the root image comes out of it.
+    pub fn memory_mib(mut self, memory_mib: u32) -> Self {
+        self.memory_mib = memory_mib;
+        self
+    }
+
+    /// The kind of clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// A deterministic clock with `seed`.
+    pub fn seed(self, seed: u64) -> Self {
+        self.clock(Clock::Deterministic { seed })
+    }
+
+    /// Put a host program into /bin under its own name, with its libraries.
+    pub fn program(mut self, host_path: impl AsRef<Path>) -> Self {
+        self.programs.push((host_path.as_ref().to_owned(), None));
+        self
+    }
+
+    /// Put a host program into /bin under `guest_name`, with its libraries.
+    pub fn program_as(mut self, host_path: impl AsRef<Path>, guest_name: &str) -> Self {
+        self.programs
+            .push((host_path.as_ref().to_owned(), Some(guest_name.to_owned())));
+        self
+    }
+
+    /// Put a host file, or a whole directory, at `guest_path` as it is,
+    /// without the libraries it may need.
+    pub fn file(mut self, host_path: impl AsRef<Path>, guest_path: &str) -> Self {
+        self.files
+            .push((host_path.as_ref().to_owned(), guest_path.to_owned()));
+        self
+    }
+
+    /// Put a file with these bytes at `guest_path`; one that begins with `#!`
+    /// can be run.
+    pub fn bytes(mut self, guest_path: &str, bytes: Vec<u8>) -> Self {
+        self.bytes.push((guest_path.to_owned(), bytes));
+        self
+    }
+
+    /// The host's wall time after which the run has failed; 30 minutes unless
+    /// told otherwise.
+    pub fn time_limit(mut self, time_limit: Duration) -> Self {
+        self.time_limit = time_limit;
+        self
+    }
+
+    /// One more word on the kernel's command line.
+    pub fn kernel_arg(mut self, word: &str) -> Self {
+        self.kernel_words.push(word.to_owned());
+        self
+    }
+
+    /// Do not fail when the kernel throws a scheduler out with an error: for
+    /// tests that provoke one.
+    pub fn allow_scx_error(mut self) -> Self {
+        self.is_scx_error_allowed = true;
+        self
+    }
+
+    /// Draw no progress line: for callers that have one of their own.
+    pub fn quiet(mut self) -> Self {
+        self.is_quiet = true;
+        self
+    }
+
+    /// Boot, run `script` with busybox's sh as root, and power off.
+    ///
+    /// Every console line since the script began goes to `on_line` as it
+    /// comes. The script's exit status is in the outcome, whatever it is.
+    ///
+    /// An error, with the last lines, if the kernel panicked or reported a
+    /// fault, ran out of memory or threw a scheduler out with an error (unless
+    /// allowed); if the time limit passed; if the guest ended without an exit
+    /// code; or if it could not be started.
+    pub fn run(self, script: &str, on_line: &mut dyn FnMut(&str)) -> Result<Outcome> {
+        self.topology.check()?;
+        qemu::check()?;
+        if self.clock == Clock::Kvm {
+            qemu::check_kvm()?;
+        }
+
+        let mark = format!("@scx_guest:{:016x}", hash(script, self.seed_or_zero()));
+        let initrd = initramfs::write_unnamed(&self.build_root(script, &mark)?)?;
+        let mut files = Files::create()?;
+        let started = Instant::now();
+        let message = format!(
+            "booting Linux {} on {} CPUs",
+            self.kernel.release(),
+            self.nr_cpus()
+        );
+        let progress = if self.is_quiet {
+            ProgressBar::hidden()
+        } else {
+            progress::spinner(message)
+        };
+
+        let mut process = self.start(&initrd, &files)?;
+        let mut watcher = Watcher::new(&mark, self.is_scx_error_allowed);
+        let end = self.watch(
+            &mut process,
+            &mut files,
+            &mut watcher,
+            started,
+            &mut |line| {
+                progress.finish_and_clear();
+                on_line(line);
+            },
+        );
+        progress.finish_and_clear();
+        drop(process);
+        let verdict = watcher.finish();
+        self.conclude(end?, verdict, &mut files, started.elapsed())
+    }
+
+    fn nr_cpus(&self) -> u32 {
+        self.topology.nr_cpus()
+    }
+
+    fn seed_or_zero(&self) -> u64 {
+        match self.clock {
+            Clock::Deterministic { seed } => seed,
+            Clock::Kvm => 0,
+        }
+    }
+
+    fn build_root(&self, script: &str, mark: &str) -> Result<Root> {
+        let mut root = Root::with_busybox()?;
+        for (host_path, name) in &self.programs {
+            let name = match name {
+                Some(name) => name.clone(),
+                None => host_path
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+            };
+            root.add_program(host_path, &name)?;
+        }
+        for (host_path, guest_path) in &self.files {
+            root.add_file(host_path, guest_path)?;
+        }
+        for (guest_path, bytes) in &self.bytes {
+            root.add_bytes(guest_path, bytes.clone())?;
+        }
+        // Loaders look for the configuration there to learn CONFIG_HZ.
+        if let Some(config) = self.kernel.config() {
+            let path = format!("/boot/config-{}", self.kernel.release());
+            root.add_bytes(&path, config.into())?;
+        }
+        root.add_bytes("/bin/guest-clock", GUEST_CLOCK.to_vec())?;
+        root.add_bytes("/init", INIT.into())?;
+        root.add_bytes("/script", script.into())?;
+        let settings = self.settings(mark, &root.library_path());
+        root.add_bytes("/etc/scx_guest", settings.into_bytes())?;
+        Ok(root)
+    }
+
+    /// What /init reads, as assignments of the shell.
+    fn settings(&self, mark: &str, library_path: &str) -> String {
+        let seed = self.seed_or_zero();
+        let (divisor, delay_us) = match self.clock {
+            Clock::Deterministic { seed } => (PIT_DIVISOR, phase_us(seed)),
+            Clock::Kvm => (0, 0),
+        };
+        format!(
+            "MARK={mark}\nSEED={seed}\nPIT_DIVISOR={divisor}\nDELAY_US={delay_us}\n\
+             LIBRARY_PATH={}\n",
+            crate::quote(library_path)
+        )
+    }
+
+    fn start(&self, initrd: &File, files: &Files) -> Result<Process> {
+        let machine = Machine {
+            topology: self.topology,
+            memory_mib: self.memory_mib,
+            clock: &self.clock,
+            kernel: &self.kernel.image().to_string_lossy(),
+            initrd: &path_of(initrd),
+            console: &path_of(&files.console),
+            report: &path_of(&files.report),
+            kernel_words: &self.kernel_words,
+        };
+        let stderr = files
+            .stderr
+            .try_clone()
+            .map_err(|e| Error::io("sharing QEMU's messages", e))?;
+        let mut command = qemu::command(&machine);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr);
+        // SAFETY: the closure runs between fork and exec and makes one system
+        // call; it allocates nothing and takes no lock.
+        unsafe {
+            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+        }
+        command
+            .spawn()
+            .map(Process)
+            .map_err(|e| Error::io("starting QEMU", e))
+    }
+
+    /// Follow the console until the guest is over or its time is up.
+    fn watch(
+        &self,
+        process: &mut Process,
+        files: &mut Files,
+        watcher: &mut Watcher,
+        started: Instant,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<End> {
+        let mut over_at: Option<Instant> = None;
+        loop {
+            // Asked before reading, so that the last lines are read after the
+            // last write.
+            let status = process.try_wait()?;
+            files.read_lines(status.is_some(), &mut |line| {
+                if let Some(line) = watcher.push(line) {
+                    on_line(&line);
+                }
+            })?;
+            if let Some(status) = status {
+                return Ok(End::Exited(status));
+            }
+            if watcher.is_over() {
+                let at = *over_at.get_or_insert_with(Instant::now);
+                if at.elapsed() > POWER_OFF_LIMIT {
+                    return Ok(End::Killed);
+                }
+            } else if started.elapsed() > self.time_limit {
+                return Ok(End::TimeLimit);
+            } else if self.clock == Clock::Kvm
+                && !watcher.has_begun()
+                && started.elapsed() > KVM_BOOT_LIMIT
+            {
+                return Ok(End::NoBoot);
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// The outcome, or why there is none. What the guest said about itself
+    /// comes before what the host saw from outside.
+    fn conclude(
+        &self,
+        end: End,
+        verdict: Verdict,
+        files: &mut Files,
+        wall_time: Duration,
+    ) -> Result<Outcome> {
+        let tail = verdict.tail;
+        if let Some(failure) = verdict.failure {
+            return Err(Error::Guest { failure, tail });
+        }
+        if end == End::TimeLimit {
+            return Err(Error::Guest {
+                failure: Failure::TimeLimit(self.time_limit),
+                tail,
+            });
+        }
+        if end == End::NoBoot {
+            let limit = KVM_BOOT_LIMIT.as_secs();
+            return Err(Error::NoKvm(format!(
+                "Linux {} did not boot within {limit} s on this machine",
+                self.kernel.release()
+            )));
+        }
+        if let Some(exit_code) = verdict.exit_code {
+            let report = files.read_report()?;
+            return Ok(Outcome {
+                exit_code,
+                console: verdict.output,
+                report,
+                wall_time,
+            });
+        }
+        let messages = files.read_stderr();
+        if let End::Exited(status) = end
+            && !status.success()
+        {
+            return Err(Error::Qemu(format!("{status}{}", after_colon(&messages))));
+        }
+        let why = if tail.is_empty() && messages.is_empty() {
+            format!(
+                ": its kernel said nothing; are {} MiB of memory enough?",
+                self.memory_mib
+            )
+        } else {
+            after_colon(&messages)
+        };
+        let failure = Failure::NoExitCode(why);
+        Err(Error::Guest { failure, tail })
+    }
+}
+
+/// How QEMU came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Exited(ExitStatus),
+    /// It had told all it had to tell, and did not go.
+    Killed,
+    TimeLimit,
+    NoBoot,
+}
+
+/// A QEMU that is killed, at the latest, when nobody watches it any more.
+struct Process(Child);
+
+impl Process {
+    fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        self.0
+            .try_wait()
+            .map_err(|e| Error::io("waiting for QEMU", e))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only if it is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What QEMU writes, in files without names.
+struct Files {
+    console: File,
+    report: File,
+    stderr: File,
+    /// How much of the console was read.
+    console_at: u64,
+    /// The beginning of a line whose end has not come yet.
+    partial: Vec<u8>,
+}
+
+impl Files {
+    fn create() -> Result<Self> {
+        let create = || {
+            tempfile::tempfile().map_err(|e| {
+                Error::io(
+                    format!("writing below {}", std::env::temp_dir().display()),
+                    e,
+                )
+            })
+        };
+        Ok(Self {
+            console: create()?,
+            report: create()?,
+            stderr: create()?,
+            console_at: 0,
+            partial: Vec::new(),
+        })
+    }
+
+    /// Hand every new line to `on_line`; if `is_last`, also one without end.
+    fn read_lines(&mut self, is_last: bool, on_line: &mut dyn FnMut(&str)) -> Result<()> {
+        let mut buffer = [0; 1 << 16];
+        loop {
+            let count = match self.console.read_at(&mut buffer, self.console_at) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Error::io("reading the guest's console", error)),
+            };
+            self.console_at += count as u64;
+            self.partial.extend(&buffer[..count]);
+            while let Some(end) = self.partial.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.partial.drain(..=end).collect();
+                on_line(&String::from_utf8_lossy(&line));
+            }
+        }
+        if is_last && !self.partial.is_empty() {
+            let line = std::mem::take(&mut self.partial);
+            on_line(&String::from_utf8_lossy(&line));
+        }
+        Ok(())
+    }
+
+    fn read_report(&mut self) -> Result<Vec<u8>> {
+        read_all(&mut self.report).map_err(|e| Error::io("reading the guest's report", e))
+    }
+
+    /// QEMU's own messages in one line.
+    fn read_stderr(&mut self) -> String {
+        let bytes = read_all(&mut self.stderr).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        text.lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+}
+
+fn read_all(file: &mut File) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A path by which a child process can open a file of ours that has no name.
+fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+fn after_colon(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(": {text}")
+    }
+}
+
+/// How long the guest waits before the script, so that seeds meet other phases.
+///
+/// Steps of the golden ratio keep any number of first seeds far apart.
+fn phase_us(seed: u64) -> u64 {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let fraction = seed.wrapping_mul(GOLDEN) >> 32;
+    (fraction * PHASE_RANGE_US) >> 32
+}
+
+/// FNV-1a over what makes one run different from another.
+fn hash(script: &str, seed: u64) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let bytes = script.bytes().chain(seed.to_le_bytes());
+    bytes.fold(OFFSET, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(PRIME)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_spread_over_a_tick_and_start_at_zero() {
+        assert_eq!(phase_us(0), 0);
+        let mut phases: Vec<u64> = (0..8).map(phase_us).collect();
+        phases.sort_unstable();
+        assert!(phases.iter().all(|&phase| phase < PHASE_RANGE_US));
+        let gaps = phases.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps.min().unwrap() > PHASE_RANGE_US / 40, "{phases:?}");
+    }
+
+    #[test]
+    fn lines_are_whole_however_they_arrive() {
+        let mut files = Files::create().unwrap();
+        let mut lines = Vec::new();
+        for (text, is_last) in [("one\r\ntw", false), ("o\nthr", false), ("ee", true)] {
+            let end = files.console.seek(SeekFrom::End(0)).unwrap();
+            files.console.write_all_at(text.as_bytes(), end).unwrap();
+            files
+                .read_lines(is_last, &mut |line| lines.push(line.to_owned()))
+                .unwrap();
+        }
+        assert_eq!(lines, ["one\r\n", "two\n", "three"]);
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a kernel image says about itself.
+//!
+//! *Which kernel is this file, and how was it built?* A bzImage carries its
+//! release in a header, and where CONFIG_IKCONFIG was set, its configuration in
+//! the compressed part. Not here: what follows from it (`kernel`).
+
+use std::io::Read;
+
+/// Offsets of the Linux x86 boot protocol, Documentation/arch/x86/boot.rst.
+const SETUP_SECTS: usize = 0x1f1;
+const BOOT_FLAG: usize = 0x1fe;
+const HEADER: usize = 0x202;
+const VERSION: usize = 0x206;
+const KERNEL_VERSION: usize = 0x20e;
+const PAYLOAD_OFFSET: usize = 0x248;
+const PAYLOAD_LENGTH: usize = 0x24c;
+
+const SECTOR_BYTES: usize = 512;
+const BOOT_FLAG_MAGIC: u16 = 0xaa55;
+/// The first protocol with the place of the payload: Linux 2.6.26.
+const PROTOCOL_MIN: u16 = 0x0208;
+/// What stands for 0 in the count of setup sectors.
+const SETUP_SECTS_DFL: usize = 4;
+
+/// The release string, or what is wrong with the image.
+pub(crate) fn release(image: &[u8]) -> Result<String, String> {
+    let header = image
+        .get(HEADER..HEADER + 4)
+        .ok_or("the file is too short")?;
+    if header != b"HdrS" || read_u16(image, BOOT_FLAG) != Some(BOOT_FLAG_MAGIC) {
+        let kind = if image.starts_with(b"\x7fELF") {
+            "it is an ELF file; give the bzImage"
+        } else {
+            "it has no boot header"
+        };
+        return Err(kind.to_owned());
+    }
+    if read_u16(image, VERSION).is_none_or(|version| version < PROTOCOL_MIN) {
+        return Err("its boot protocol is too old".to_owned());
+    }
+
+    let start = usize::from(read_u16(image, KERNEL_VERSION).unwrap_or(0)) + SECTOR_BYTES;
+    let text = image.get(start..).unwrap_or_default();
+    let text: Vec<u8> = text
+        .iter()
+        .copied()
+        .take_while(|&byte| byte > b' ' && byte < 0x7f)
+        .collect();
+    match String::from_utf8(text) {
+        Ok(release) if release.starts_with(|c: char| c.is_ascii_digit()) => Ok(release),
+        _ => Err("it does not say which kernel it is".to_owned()),
+    }
+}
+
+/// The configuration that was built into the image, if there is one.
+pub(crate) fn embedded_config(image: &[u8]) -> Option<String> {
+    let kernel = decompress(payload(image)?)?;
+    let start = find(&kernel, b"IKCFG_ST")? + b"IKCFG_ST".len();
+    let mut config = String::new();
+    flate2::read::GzDecoder::new(&kernel[start..])
+        .read_to_string(&mut config)
+        .ok()?;
+    Some(config)
+}
+
+/// The compressed kernel inside the image.
+fn payload(image: &[u8]) -> Option<&[u8]> {
+    let setup_sects = match usize::from(*image.get(SETUP_SECTS)?) {
+        0 => SETUP_SECTS_DFL,
+        count => count,
+    };
+    let start = (setup_sects + 1) * SECTOR_BYTES + read_u32(image, PAYLOAD_OFFSET)?;
+    let end = start.checked_add(read_u32(image, PAYLOAD_LENGTH)?)?;
+    image.get(start..end)
+}
+
+/// What `payload` decompresses to; nothing for a format that we do not read.
+///
+/// The build appends the size behind the stream, so each decoder reads one
+/// stream and ignores what follows.
+fn decompress(payload: &[u8]) -> Option<Vec<u8>> {
+    let mut kernel = Vec::new();
+    match payload {
+        [0x1f, 0x8b, ..] => flate2::read::GzDecoder::new(payload)
+            .read_to_end(&mut kernel)
+            .ok()?,
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => liblzma::read::XzDecoder::new(payload)
+            .read_to_end(&mut kernel)
+            .ok()?,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => ruzstd::decoding::StreamingDecoder::new(payload)
+            .ok()?
+            .read_to_end(&mut kernel)
+            .ok()?,
+        _ => return None,
+    };
+    Some(kernel)
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    let first = *needle.first()?;
+    let mut from = 0;
+    while let Some(step) = haystack[from..].iter().position(|&byte| byte == first) {
+        let at = from + step;
+        if haystack[at..].starts_with(needle) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+    None
+}
+
+fn read_u16(image: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(image.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn read_u32(image: &[u8], at: usize) -> Option<usize> {
+    let value = u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?);
+    usize::try_from(value).ok()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A bzImage with a header, a release and a gzip payload, and no code.
+    pub(crate) fn synthetic_image(release: &str, kernel: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(kernel).unwrap();
+        let payload = encoder.finish().unwrap();
+
+        let mut image = vec![0u8; 2 * SECTOR_BYTES];
+        image[SETUP_SECTS] = 1;
+        image[BOOT_FLAG..BOOT_FLAG + 2].copy_from_slice(&BOOT_FLAG_MAGIC.to_le_bytes());
+        image[HEADER..HEADER + 4].copy_from_slice(b"HdrS");
+        image[VERSION..VERSION + 2].copy_from_slice(&0x020fu16.to_le_bytes());
+        image[KERNEL_VERSION..KERNEL_VERSION + 2].copy_from_slice(&0x180u16.to_le_bytes());
+        let text = format!("{release} (someone@somewhere) #1 SMP");
+        image[0x380..0x380 + text.len()].copy_from_slice(text.as_bytes());
+        let length = u32::try_from(payload.len()).unwrap();
+        image[PAYLOAD_LENGTH..PAYLOAD_LENGTH + 4].copy_from_slice(&length.to_le_bytes());
+        image.extend(payload);
+        image
+    }
+
+    /// A kernel that carries `config` as CONFIG_IKCONFIG does.
+    pub(crate) fn kernel_with_config(config: &str) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(config.as_bytes()).unwrap();
+        let mut kernel = b"IIKCFG IKCFG_ST".to_vec();
+        kernel.extend(encoder.finish().unwrap());
+        kernel.extend(b"IKCFG_ED");
+        kernel
+    }
+
+    #[test]
+    fn the_release_is_the_first_word_of_the_version() {
+        let image = synthetic_image("6.18.15+deb13-cloud-amd64", b"");
+        assert_eq!(release(&image).unwrap(), "6.18.15+deb13-cloud-amd64");
+    }
+
+    #[test]
+    fn other_files_are_refused_with_a_reason() {
+        assert!(release(b"").is_err());
+        assert!(
+            release(&vec![0; 4096])
+                .unwrap_err()
+                .contains("no boot header")
+        );
+        let mut elf = vec![0; 4096];
+        elf[..4].copy_from_slice(b"\x7fELF");
+        assert!(release(&elf).unwrap_err().contains("ELF"));
+        assert!(release(&synthetic_image("", b"")).is_err());
+    }
+
+    #[test]
+    fn a_truncated_image_never_panics() {
+        let image = synthetic_image("6.12.0", &kernel_with_config("CONFIG_HZ=1000\n"));
+        for length in 0..image.len() {
+            let _ = release(&image[..length]);
+            assert_eq!(embedded_config(&image[..length]), None);
+        }
+    }
+
+    #[test]
+    fn the_embedded_configuration_is_found() {
+        let image = synthetic_image("6.12.0", &kernel_with_config("CONFIG_HZ=1000\n"));
+        assert_eq!(embedded_config(&image).as_deref(), Some("CONFIG_HZ=1000\n"));
+        assert_eq!(
+            embedded_config(&synthetic_image("6.12.0", b"no such thing")),
+            None
+        );
+    }
+}

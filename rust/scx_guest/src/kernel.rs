@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which kernel the guest boots.
+//!
+//! [`Kernel::find`] answers, in this order:
+//!
+//!   1. the image that was named: whoever names one means it;
+//!   2. `$SCX_GUEST_KERNEL`: the same, for a whole session;
+//!   3. the host's own, if it runs sched_ext: that is what its user has;
+//!   4. Debian's, fetched once into a cache ([`crate::debian`]).
+//!
+//! A kernel that is known to have no sched_ext is refused here; one that does
+//! not say is found out when it boots.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result, debian, image};
+
+/// Names the kernel for every run that names none itself.
+const KERNEL_VARIABLE: &str = "SCX_GUEST_KERNEL";
+
+/// A bootable kernel image with sched_ext.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    image: PathBuf,
+    release: String,
+    config: Option<String>,
+}
+
+impl Kernel {
+    /// The kernel in a bzImage of any distribution.
+    pub fn from_path(image: &Path) -> Result<Kernel> {
+        let bytes = fs::read(image).map_err(|e| Error::at("reading the kernel", image, e))?;
+        let release = image::release(&bytes).map_err(|reason| Error::NotAKernel {
+            path: image.to_owned(),
+            reason,
+        })?;
+
+        let found = find_config(image, &release).or_else(|| {
+            image::embedded_config(&bytes)
+                .map(|config| ("the configuration inside it".to_owned(), config))
+        });
+        let Some((place, config)) = found else {
+            return Ok(Kernel {
+                image: image.to_owned(),
+                release,
+                config: None,
+            });
+        };
+        if config_value(&config, "CONFIG_SCHED_CLASS_EXT") != Some("y") {
+            return Err(Error::NoSchedExt {
+                path: image.to_owned(),
+                evidence: format!("CONFIG_SCHED_CLASS_EXT is not set in {place}"),
+            });
+        }
+        Ok(Kernel {
+            image: image.to_owned(),
+            release,
+            config: Some(config),
+        })
+    }
+
+    /// The kernel that this machine runs, if it has sched_ext and its image
+    /// can be read.
+    pub fn host() -> Result<Option<Kernel>> {
+        if !Path::new("/sys/kernel/sched_ext").exists() {
+            return Ok(None);
+        }
+        let release = rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned();
+        if let Some(reason) = debian::known_bad(&release) {
+            log::info!("not using the host's kernel {release}: {reason}");
+            return Ok(None);
+        }
+        let places = [
+            format!("/boot/vmlinuz-{release}"),
+            format!("/usr/lib/modules/{release}/vmlinuz"),
+        ];
+        for place in &places {
+            match Kernel::from_path(Path::new(place)) {
+                Ok(kernel) if kernel.release == release => return Ok(Some(kernel)),
+                Ok(kernel) => log::info!("{place} is {}, not {release}", kernel.release),
+                Err(reason) => log::debug!("{reason}"),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Debian's reference kernel, from `cache` or fetched into it.
+    pub fn debian(cache: &Path) -> Result<Kernel> {
+        debian::kernel(cache)
+    }
+
+    /// The kernel to use when `path` was given, or not: see the module's list.
+    pub fn find(path: Option<&Path>) -> Result<Kernel> {
+        if let Some(path) = path {
+            return Kernel::from_path(path);
+        }
+        if let Some(path) = env::var_os(KERNEL_VARIABLE).filter(|path| !path.is_empty()) {
+            return Kernel::from_path(Path::new(&path));
+        }
+        if let Some(kernel) = Kernel::host()? {
+            return Ok(kernel);
+        }
+        Kernel::debian(&default_cache_dir()?)
+    }
+
+    /// The release, as `uname -r` prints it in the guest.
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// Timer ticks per second, where the configuration is known.
+    pub fn hz(&self) -> Option<u32> {
+        config_value(self.config.as_deref()?, "CONFIG_HZ")?
+            .parse()
+            .ok()
+    }
+
+    /// The image's path.
+    pub fn image(&self) -> &Path {
+        &self.image
+    }
+
+    /// The text of the configuration, where it is known.
+    pub fn config(&self) -> Option<&str> {
+        self.config.as_deref()
+    }
+}
+
+/// Where kernels are kept unless something else is asked for:
+/// `$XDG_CACHE_HOME/scx_guest` or `~/.cache/scx_guest`.
+pub fn default_cache_dir() -> Result<PathBuf> {
+    let base = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| env::home_dir().map(|home| home.join(".cache")))
+        .ok_or_else(|| {
+            Error::NoKernel("neither XDG_CACHE_HOME nor HOME says where to keep one".to_owned())
+        })?;
+    Ok(base.join("scx_guest"))
+}
+
+/// The configuration of `release` in a file, with the file's name: beside the
+/// image first, then where distributions put it.
+fn find_config(image: &Path, release: &str) -> Option<(String, String)> {
+    let beside = image
+        .parent()
+        .map(|dir| dir.join(format!("config-{release}")));
+    let places = [
+        beside,
+        Some(PathBuf::from(format!("/boot/config-{release}"))),
+        Some(PathBuf::from(format!("/usr/lib/modules/{release}/config"))),
+    ];
+    places.into_iter().flatten().find_map(|place| {
+        let config = fs::read_to_string(&place).ok()?;
+        Some((place.display().to_string(), config))
+    })
+}
+
+/// The value of `name` in a kernel configuration; nothing if it is not set.
+fn config_value<'a>(config: &'a str, name: &str) -> Option<&'a str> {
+    config
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+        .map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::tests::{kernel_with_config, synthetic_image};
+
+    const WITH: &str = "CONFIG_HZ_1000=y\nCONFIG_HZ=1000\nCONFIG_SCHED_CLASS_EXT=y\n";
+    const WITHOUT: &str = "CONFIG_HZ=250\n# CONFIG_SCHED_CLASS_EXT is not set\n";
+
+    fn write_image(dir: &Path, kernel: &[u8]) -> PathBuf {
+        let path = dir.join("vmlinuz");
+        fs::write(&path, synthetic_image("0.0.1-test", kernel)).unwrap();
+        path
+    }
+
+    #[test]
+    fn values_are_matched_by_whole_names() {
+        assert_eq!(config_value(WITH, "CONFIG_HZ"), Some("1000"));
+        assert_eq!(config_value(WITH, "CONFIG_SCHED_CLASS_EXT"), Some("y"));
+        assert_eq!(config_value(WITHOUT, "CONFIG_SCHED_CLASS_EXT"), None);
+        assert_eq!(config_value(WITH, "CONFIG_H"), None);
+    }
+
+    #[test]
+    fn a_kernel_without_sched_ext_is_refused_by_either_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = write_image(dir.path(), &kernel_with_config(WITHOUT));
+        assert!(matches!(
+            Kernel::from_path(&image),
+            Err(Error::NoSchedExt { .. })
+        ));
+
+        let image = write_image(dir.path(), b"");
+        fs::write(dir.path().join("config-0.0.1-test"), WITHOUT).unwrap();
+        assert!(matches!(
+            Kernel::from_path(&image),
+            Err(Error::NoSchedExt { .. })
+        ));
+    }
+
+    #[test]
+    fn the_tick_rate_comes_from_the_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = write_image(dir.path(), &kernel_with_config(WITH));
+        let kernel = Kernel::from_path(&image).unwrap();
+        assert_eq!(kernel.hz(), Some(1000));
+        assert_eq!(kernel.release(), "0.0.1-test");
+
+        let silent = write_image(dir.path(), b"");
+        assert_eq!(Kernel::from_path(&silent).unwrap().hz(), None);
+    }
+
+    #[test]
+    fn missing_and_foreign_files_have_one_line_each() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = Kernel::from_path(&dir.path().join("none"))
+            .unwrap_err()
+            .to_string();
+        assert!(missing.contains("No such file"), "{missing}");
+        let foreign = dir.path().join("text");
+        fs::write(&foreign, "hello").unwrap();
+        let foreign = Kernel::from_path(&foreign).unwrap_err().to_string();
+        assert!(foreign.contains("not a bootable"), "{foreign}");
+        assert!(!missing.contains('\n') && !foreign.contains('\n'));
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Boots a sched_ext kernel in QEMU and runs programs in it.
+//!
+//! *How do I see what a scheduler does, on any machine, and see the same thing
+//! again?* Boot a real kernel whose clock counts instructions. No root, no KVM
+//! and no disk image are needed, and two runs with the same inputs give the
+//! same output byte for byte.
+//!
+//! ```no_run
+//! use scx_guest::{Guest, Kernel};
+//!
+//! # fn main() -> Result<(), scx_guest::Error> {
+//! let kernel = Kernel::find(None)?;
+//! let outcome = Guest::new(&kernel)
+//!     .cpus(4)
+//!     .seed(1)
+//!     .program("target/release/some_program")
+//!     .run("some_program --flag && cat /proc/loadavg", &mut |line| println!("{line}"))?;
+//! assert_eq!(outcome.exit_code, 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! 1. [`Kernel`] finds an image or fetches one through [`apt`].
+//! 2. [`Guest`] collects programs, files, [`Topology`] and [`Clock`].
+//! 3. [`Guest::run`] builds a root image in memory, starts QEMU, streams the
+//!    console and returns an [`Outcome`], or an [`Error`] in one line.
+//!
+//! Nothing here knows any scheduler: what a guest runs is the caller's affair.
+//!
+//! # What deterministic means
+//!
+//! Virtual time is the number of instructions that all virtual CPUs executed
+//! together, one nanosecond each. Latencies, context switches and instructions
+//! per operation are exact and comparable. Throughput over CPU counts is not:
+//! N busy CPUs each run at 1/N of the speed.
+
+mod console;
+mod error;
+mod guest;
+mod image;
+mod initramfs;
+mod kernel;
+mod progress;
+mod qemu;
+mod shell;
+mod topology;
+
+pub mod apt;
+pub mod debian;
+
+pub use error::{Error, Failure, Result};
+pub use guest::{Clock, Guest, Outcome};
+pub use initramfs::{find_program, has_applet};
+pub use kernel::{Kernel, default_cache_dir};
+pub use shell::quote;
+pub use topology::{NR_CPUS_MAX, Topology};
