@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Workloads that measure how CPU schedulers compare.
+//!
+//! A scheduler is known only by its command line, or not at all: a scenario
+//! measures whatever schedules it, on real hardware or in a guest.
+//!
+//! - `scenario` says what runs and what is measured, `probe` and `load` are
+//!   what it is made of.
+//! - `session` is the timetable of one run; `clock` and `work` are its units.
+//! - `result` is what a run found, `stats` what is computed from it.
+//! - `run` runs scenarios here, `guest` in a guest under each scheduler of a
+//!   list (`spec`, `peers`); `cache` keeps exact results, `compare` shows them.
+
+pub mod cache;
+pub mod clock;
+pub mod compare;
+pub mod cost;
+pub mod guest;
+pub mod load;
+pub mod peers;
+pub mod probe;
+pub mod result;
+pub mod run;
+pub mod scenario;
+pub mod scheduler;
+pub mod session;
+pub mod shared;
+pub mod spec;
+pub mod stats;
+pub mod system;
+pub mod table;
+pub mod thread;
+pub mod token;
+pub mod work;

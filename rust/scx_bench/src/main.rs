@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The command line of the bench.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use scx_bench::guest::{self, GuestArgs};
+use scx_bench::run::{self, RunArgs};
+use scx_bench::scenario::{EXTRA_SCENARIOS, SCENARIOS};
+
+/// Measure how CPU schedulers compare.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Describe the scenarios.
+    List,
+    /// Run scenarios here, under the scheduler that is active now or one to start.
+    Run(RunArgs),
+    /// Run scenarios under each scheduler in the deterministic guest, and compare.
+    Guest(GuestArgs),
+}
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("scx_bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether everything has a result.
+fn dispatch(cli: Cli) -> Result<bool> {
+    match cli.command {
+        Command::List => {
+            list();
+            Ok(true)
+        }
+        Command::Run(args) => run::run(&args),
+        Command::Guest(args) => guest::run(&args),
+    }
+}
+
+fn list() {
+    println!("N is the number of CPUs; a hog is a task that never sleeps.");
+    for scenario in SCENARIOS.iter().chain(EXTRA_SCENARIOS) {
+        println!("\n{} ({} s)", scenario.id, scenario.seconds);
+        println!("    {}", scenario.about);
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The published schedulers, each at one version, built when first needed.
+//!
+//! They come from the package registry by `cargo install --locked`, into a
+//! cache directory of their own for each version, so that a result names what
+//! was measured and a newer release changes nothing by itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// A published scheduler.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Name of the package and of its program.
+    pub name: &'static str,
+    /// The version that is measured.
+    pub version: &'static str,
+}
+
+/// All that are known.
+pub static PEERS: &[Peer] = &[
+    Peer {
+        name: "scx_bpfland",
+        version: "1.1.4",
+    },
+    Peer {
+        name: "scx_cosmos",
+        version: "1.1.7",
+    },
+    Peer {
+        name: "scx_flash",
+        version: "1.1.4",
+    },
+    Peer {
+        name: "scx_lavd",
+        version: "1.1.4",
+    },
+    Peer {
+        name: "scx_rusty",
+        version: "1.1.4",
+    },
+    Peer {
+        name: "scx_rustland",
+        version: "1.1.4",
+    },
+    Peer {
+        name: "scx_cake",
+        version: "1.2.2",
+    },
+    Peer {
+        name: "scx_flow",
+        version: "4.8.15",
+    },
+    Peer {
+        name: "scx_p2dq",
+        version: "1.1.4",
+    },
+    Peer {
+        name: "scx_beerland",
+        version: "1.1.4",
+    },
+    Peer {
+        name: "scx_pandemonium",
+        version: "5.23.1",
+    },
+];
+
+/// Oldest clang that the BPF parts are compiled with.
+const CLANG_MIN: u32 = 18;
+/// Newest one that is looked for by its numbered name.
+const CLANG_MAX: u32 = 29;
+
+/// Lines of a failed build that are quoted.
+const QUOTED_LINES: usize = 12;
+
+/// The peer of this name.
+pub fn find(name: &str) -> Option<&'static Peer> {
+    PEERS.iter().find(|peer| peer.name == name)
+}
+
+impl Peer {
+    /// Its program below `cache`, built now if it is not there yet.
+    pub fn program(&self, cache: &Path) -> Result<PathBuf> {
+        let root = cache
+            .join("peers")
+            .join(format!("{}-{}", self.name, self.version));
+        let program = root.join("bin").join(self.name);
+        if !program.is_file() {
+            self.build(&root, &cache.join("build"))?;
+        }
+        if !program.is_file() {
+            bail!("{} {} has no program of its name", self.name, self.version);
+        }
+        Ok(program)
+    }
+
+    fn build(&self, root: &Path, target: &Path) -> Result<()> {
+        eprintln!(
+            "building {} {}, once; this takes some minutes",
+            self.name, self.version
+        );
+        fs::create_dir_all(root).with_context(|| format!("creating {}", root.display()))?;
+        let mut command = Command::new("cargo");
+        command
+            .args(["install", "--locked", "--quiet", "--root"])
+            .arg(root)
+            .arg(format!("{}@{}", self.name, self.version))
+            // Neither the target directory nor the settings of a project that
+            // this may be called from.
+            .current_dir(root)
+            .env("CARGO_TARGET_DIR", target);
+        if let Some(clang) = find_clang() {
+            command.env("BPF_CLANG", clang);
+        }
+        let output = command.output().context("starting cargo")?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            let lines: Vec<&str> = text.lines().collect();
+            let quoted = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
+            bail!(
+                "{} {} cannot be built:\n{}",
+                self.name,
+                self.version,
+                quoted.join("\n")
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The compiler for BPF: that of the environment, `clang`, or the newest
+/// numbered one. `None` leaves the choice to the package's build script.
+fn find_clang() -> Option<String> {
+    if std::env::var_os("BPF_CLANG").is_some() {
+        return None;
+    }
+    let numbered = (CLANG_MIN..=CLANG_MAX)
+        .rev()
+        .map(|version| format!("clang-{version}"));
+    std::iter::once("clang".to_string())
+        .chain(numbered)
+        .find(|name| is_recent_clang(name))
+}
+
+fn is_recent_clang(name: &str) -> bool {
+    let Ok(output) = Command::new(name).arg("--version").output() else {
+        return false;
+    };
+    clang_version(&String::from_utf8_lossy(&output.stdout)).is_some_and(|v| v >= CLANG_MIN)
+}
+
+/// The major version in the output of `clang --version`.
+fn clang_version(text: &str) -> Option<u32> {
+    let rest = &text[text.find("version ")? + "version ".len()..];
+    rest.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clang_tells_its_version() {
+        assert_eq!(
+            clang_version("Debian clang version 19.1.7 (3~deb12u1)\nTarget: x"),
+            Some(19)
+        );
+        assert_eq!(clang_version("gcc 12"), None);
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Tasks with deadlines: frames of a game, periods of an audio server.
+
+use anyhow::Result;
+
+use super::{Scenario, WARMUP_NS, add_hogs, measure};
+use crate::clock::{NSEC_PER_MSEC, NSEC_PER_SEC, NSEC_PER_USEC};
+use crate::load::{Hogs, Storm};
+use crate::probe::Probe;
+use crate::result::{Better, Findings};
+use crate::session::Session;
+use crate::thread;
+
+/// A frame at 60 Hz beside 2N hogs.
+pub const FRAMES60: Scenario = Scenario {
+    id: "frames60",
+    about: "2N hogs. A frame thread wakes 60 times a second (16.67 ms) and uses 4 ms of CPU. Done: \
+            from the frame's absolute start to the end of its work; missed: frames done later \
+            than a period after their start.",
+    seconds: 3.0,
+    warmup_ns: WARMUP_NS,
+    saturates: true,
+    run: |session| {
+        let frame = Probe {
+            name: "frame",
+            period_ns: NSEC_PER_SEC / 60,
+            work_ns: 4 * NSEC_PER_MSEC,
+        };
+        run_deadlines(session, frame, None)
+    },
+};
+
+/// A frame at 144 Hz beside 2N hogs.
+pub const FRAMES144: Scenario = Scenario {
+    id: "frames144",
+    about: "2N hogs. A frame thread wakes 144 times a second (6.94 ms) and uses 2 ms of CPU, a \
+            little less than its fair third of a CPU. Done and missed as in frames60.",
+    seconds: 3.0,
+    warmup_ns: WARMUP_NS,
+    saturates: true,
+    run: |session| {
+        let frame = Probe {
+            name: "frame",
+            period_ns: NSEC_PER_SEC / 144,
+            work_ns: 2 * NSEC_PER_MSEC,
+        };
+        run_deadlines(session, frame, None)
+    },
+};
+
+/// Audio periods beside 2N hogs and a storm.
+pub const AUDIO: Scenario = Scenario {
+    id: "audio",
+    about: "2N hogs and a fork storm (as in storm). An audio thread wakes every 5.33 ms and uses \
+            0.7 ms of CPU. Missed: periods done later than 5.33 ms after their start, of 563 in \
+            3 s.",
+    seconds: 3.0,
+    warmup_ns: WARMUP_NS,
+    saturates: true,
+    run: |session| {
+        let storm = Storm::start(session, session.t0_ns, session.load_to_ns)?;
+        // 256 frames at 48 kHz.
+        let audio = Probe {
+            name: "audio",
+            period_ns: NSEC_PER_SEC * 256 / 48_000,
+            work_ns: 700 * NSEC_PER_USEC,
+        };
+        run_deadlines(session, audio, Some(storm))
+    },
+};
+
+fn run_deadlines(session: &Session, task: Probe, storm: Option<Storm>) -> Result<Findings> {
+    let task_handle = task.spawn(session)?;
+    let hogs = Hogs::spawn(session, session.nr_load(2 * session.cpus), 0)?;
+    let mut findings = measure(session)?;
+    let seen = thread::join(task_handle)?;
+    findings.latency("done", &seen.done, &["p99"]);
+    findings.latency("wake", &seen.wake, &[]);
+    findings.headline("missed", seen.missed as f64, "", Better::Lower);
+    findings.detail("events", seen.done.count() as f64, "", Better::Neither);
+    findings.group(task.name, seen.usage);
+    add_hogs(session, &mut findings, &hogs.join()?);
+    if let Some(storm) = storm {
+        findings.latency("burst", &storm.join(session)?.time, &[]);
+    }
+    Ok(findings)
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+//! One run of one scenario: its parameters and its timetable.
+//!
+//! Every instant of a run is fixed before the first thread exists, so threads
+//! need no start signal and no stop flag, only the clock:
+//!
+//! ```text
+//! now      t0            from                      to        load_to
+//!  | set up | loads start | what happens here counts | 10 ms more |
+//! ```
+//!
+//! Loads run 10 ms longer than the measurement, so that the last events
+//! measured still meet the full load. A seed shifts the start of every load by
+//! some hundred microseconds; nothing else in a run is random.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::clock::{NSEC_PER_MSEC, NSEC_PER_SEC, NSEC_PER_USEC, now_ns};
+use crate::system::CpuMap;
+
+/// Largest shift that a seed gives to the start of a load, in nanoseconds.
+/// More than a wakeup takes, less than any period or tick.
+const PHASE_MAX_NS: u64 = 600 * NSEC_PER_USEC;
+
+/// Time to raise threads and processes before the first load, in nanoseconds.
+const SETUP_NS: u64 = 60 * NSEC_PER_MSEC;
+/// The same, for each CPU: the number of threads grows with it.
+const SETUP_PER_CPU_NS: u64 = 3 * NSEC_PER_MSEC;
+
+/// Starts lie on multiples of this, in nanoseconds: whole ticks at any tick rate,
+/// so that only the seed decides how a load meets the tick.
+const START_GRID_NS: u64 = 20 * NSEC_PER_MSEC;
+
+/// How long loads outlast the measurement, in nanoseconds.
+const LOAD_TAIL_NS: u64 = 10 * NSEC_PER_MSEC;
+
+/// What a user can choose about a run.
+#[derive(Debug, Clone)]
+pub struct Params {
+    /// CPUs that the loads are sized for.
+    pub cpus: usize,
+    /// Length of the measurement in seconds; `None` for the scenario's own.
+    pub seconds: Option<f64>,
+    /// Shifts the start of every load; each seed is one sample.
+    pub seed: u64,
+    /// Delay put between the event and its time stamp, in nanoseconds. It must
+    /// show in the result; this is how the bench is tested.
+    pub inject_ns: u64,
+    /// Leave out the background load, so that an injected delay stands alone.
+    pub no_load: bool,
+    /// Count what the scheduler's callbacks cost.
+    pub with_cost: bool,
+}
+
+/// The timetable of a run; all instants in nanoseconds of the monotonic clock.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// CPUs that the loads are sized for.
+    pub cpus: usize,
+    /// Delay put between event and time stamp, in nanoseconds.
+    pub inject_ns: u64,
+    /// Without background load.
+    pub no_load: bool,
+    /// Count what the scheduler's callbacks cost.
+    pub with_cost: bool,
+    /// Earliest start of a load.
+    pub t0_ns: u64,
+    /// Start of the measurement.
+    pub from_ns: u64,
+    /// End of the measurement.
+    pub to_ns: u64,
+    /// End of the loads.
+    pub load_to_ns: u64,
+    /// Which CPU shares what with which.
+    pub map: Arc<CpuMap>,
+    seed: u64,
+    nr_phases: Cell<u64>,
+}
+
+impl Session {
+    /// Fix the timetable: `warmup_ns` of load, then `seconds` of measurement.
+    pub fn new(params: &Params, map: Arc<CpuMap>, warmup_ns: u64, seconds: f64) -> Self {
+        let ready_ns = now_ns() + SETUP_NS + SETUP_PER_CPU_NS * params.cpus as u64;
+        let t0_ns = ready_ns.next_multiple_of(START_GRID_NS);
+        let from_ns = t0_ns + warmup_ns;
+        let to_ns = from_ns + (seconds * NSEC_PER_SEC as f64) as u64;
+        Self {
+            cpus: params.cpus,
+            inject_ns: params.inject_ns,
+            no_load: params.no_load,
+            with_cost: params.with_cost,
+            t0_ns,
+            from_ns,
+            to_ns,
+            load_to_ns: to_ns + LOAD_TAIL_NS,
+            map,
+            seed: params.seed,
+            nr_phases: Cell::new(0),
+        }
+    }
+
+    /// The start of the next load: `t0_ns` and the seed's shift for it.
+    pub fn next_start_ns(&self) -> u64 {
+        let nth = self.nr_phases.get();
+        self.nr_phases.set(nth + 1);
+        self.t0_ns + phase_ns(self.seed, nth)
+    }
+
+    /// Does an event of this instant count?
+    pub fn counts(&self, at_ns: u64) -> bool {
+        (self.from_ns..self.to_ns).contains(&at_ns)
+    }
+
+    /// Length of the measurement in nanoseconds.
+    pub fn length_ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
+
+    /// Number of background tasks: `count`, or none without load.
+    pub fn nr_load(&self, count: usize) -> usize {
+        if self.no_load { 0 } else { count }
+    }
+}
+
+/// Shift of the `nth` load under `seed`, in nanoseconds below `PHASE_MAX_NS`.
+fn phase_ns(seed: u64, nth: u64) -> u64 {
+    // SplitMix64: neighbouring seeds and loads give unrelated shifts.
+    let mut z = seed
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(nth << 32 | nth);
+    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) % PHASE_MAX_NS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_always_gives_the_same_shifts() {
+        let shifts = |seed| (0..16).map(|nth| phase_ns(seed, nth)).collect::<Vec<_>>();
+        assert_eq!(shifts(7), shifts(7));
+        assert_ne!(shifts(7), shifts(8));
+    }
+
+    #[test]
+    fn shifts_differ_and_stay_below_the_bound() {
+        let mut all: Vec<u64> = (0..8)
+            .flat_map(|s| (0..8).map(move |n| phase_ns(s, n)))
+            .collect();
+        assert!(all.iter().all(|&shift| shift < PHASE_MAX_NS));
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 64);
+    }
+}

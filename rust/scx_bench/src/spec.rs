@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which schedulers are compared, as named on the command line.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::peers::{self, Peer};
+
+/// Name of the kernel's own scheduler.
+pub const DEFAULT: &str = "default";
+
+/// A scheduler to be measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// Name in tables and reports.
+    pub name: String,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Where a scheduler comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The kernel's own; nothing is started.
+    Kernel,
+    /// A published one.
+    Published(&'static Peer),
+    /// A program of this machine, with its arguments.
+    Program {
+        /// The program's path.
+        path: PathBuf,
+        /// Its arguments.
+        args: Vec<String>,
+    },
+}
+
+/// The schedulers of all `--sched` values, in order.
+///
+/// A value is a list of names separated by commas, or one `NAME=PATH ARGS`,
+/// where a comma belongs to the arguments.
+pub fn parse_all(values: &[String]) -> Result<Vec<Spec>> {
+    let mut specs: Vec<Spec> = Vec::new();
+    for value in values {
+        let is_program = value
+            .split(',')
+            .next()
+            .is_some_and(|first| first.contains('='));
+        if is_program {
+            specs.push(parse_program(value)?);
+            continue;
+        }
+        for name in value
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+        {
+            // `all,mine=...`: the rest of the value belongs to the program.
+            if name.contains('=') {
+                let at = value.find(name).unwrap_or(0);
+                specs.push(parse_program(&value[at..])?);
+                break;
+            }
+            specs.extend(parse_names(name)?);
+        }
+    }
+    if specs.is_empty() {
+        bail!("no scheduler is named; try --sched {DEFAULT}");
+    }
+    for (index, spec) in specs.iter().enumerate() {
+        if specs[..index].iter().any(|other| other.name == spec.name) {
+            bail!("scheduler `{}` is named twice", spec.name);
+        }
+    }
+    Ok(specs)
+}
+
+fn parse_names(name: &str) -> Result<Vec<Spec>> {
+    if name == DEFAULT {
+        return Ok(vec![Spec {
+            name: name.to_string(),
+            source: Source::Kernel,
+        }]);
+    }
+    let published = |peer: &'static Peer| Spec {
+        name: peer.name.to_string(),
+        source: Source::Published(peer),
+    };
+    if name == "peers" {
+        return Ok(peers::PEERS.iter().map(published).collect());
+    }
+    match peers::find(name) {
+        Some(peer) => Ok(vec![published(peer)]),
+        None => {
+            let known: Vec<&str> = peers::PEERS.iter().map(|peer| peer.name).collect();
+            bail!(
+                "no published scheduler `{name}` is known (known: {DEFAULT}, peers, {}); a program \
+                 is named as NAME=PATH",
+                known.join(", ")
+            )
+        }
+    }
+}
+
+fn parse_program(value: &str) -> Result<Spec> {
+    let (name, command) = value.split_once('=').unwrap_or((value, ""));
+    let mut words = command.split_whitespace().map(str::to_string);
+    let (Some(path), false) = (words.next(), name.trim().is_empty()) else {
+        bail!("`{value}` is not NAME=PATH ARGS");
+    };
+    let path = PathBuf::from(path);
+    if !path.is_file() {
+        bail!("{}: no such program", path.display());
+    }
+    let source = Source::Program {
+        path,
+        args: words.collect(),
+    };
+    Ok(Spec {
+        name: name.trim().to_string(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(values: &[&str]) -> Result<Vec<Spec>> {
+        parse_all(
+            &values
+                .iter()
+                .map(|value| value.to_string())
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    #[test]
+    fn names_and_programs_are_told_apart() {
+        let specs = parse(&["default,scx_flash", "mine=/bin/sh -c a,b"]).unwrap();
+        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        assert_eq!(names, ["default", "scx_flash", "mine"]);
+        assert_eq!(specs[0].source, Source::Kernel);
+        let args = vec!["-c".to_string(), "a,b".to_string()];
+        assert_eq!(
+            specs[2].source,
+            Source::Program {
+                path: "/bin/sh".into(),
+                args
+            }
+        );
+    }
+
+    #[test]
+    fn a_program_may_end_a_list() {
+        let specs = parse(&["default,mine=/bin/sh -v"]).unwrap();
+        assert_eq!(specs.len(), 2);
+        assert_eq!(specs[1].name, "mine");
+    }
+
+    #[test]
+    fn wrong_names_missing_programs_and_doubles_are_refused() {
+        for (values, word) in [
+            (vec!["scx_nonsense"], "scx_nonsense"),
+            (vec!["mine=/nonexistent"], "no such program"),
+            (vec!["mine="], "NAME=PATH"),
+            (vec!["default,default"], "twice"),
+            (vec![""], "no scheduler"),
+        ] {
+            let error = parse(&values).unwrap_err().to_string();
+            assert!(error.contains(word), "{values:?}: {error}");
+        }
+    }
+}
