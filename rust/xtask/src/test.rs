@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `cargo xtask test`: every check there is, and how long each took.
+//!
+//! All steps run, whatever fails, so that one call shows everything. A guest is
+//! emulated by one host thread, and cargo runs one test program after the
+//! other: with as many tests at a time as there are cores, no guest waits for
+//! a core. Temporary files of the tests live in one directory that is gone at
+//! the end, however the tests ended.
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use scx_guest::Kernel;
+
+use crate::interrupt;
+use crate::kernel;
+use crate::process;
+use crate::setup::{self, Purpose, Tools};
+use crate::workspace::Workspace;
+
+/// Tells the guest tests which kernel to boot.
+const KERNEL_ENV: &str = "SCX_GUEST_KERNEL";
+
+/// Tells the guest tests which other kernel to boot where a test wants two.
+const SECOND_KERNEL_ENV: &str = "SCX_GUEST_KERNEL_2";
+
+/// The arguments of `cargo xtask test`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Run one step only
+    #[arg(long, value_enum, value_name = "STEP")]
+    only: Option<Step>,
+    /// Kernel image for the guest tests, instead of the one that is found or downloaded
+    #[arg(long, value_name = "PATH", env = KERNEL_ENV)]
+    kernel: Option<PathBuf>,
+    /// Another kernel image, for the tests that run on two
+    #[arg(long, value_name = "PATH", env = SECOND_KERNEL_ENV)]
+    second_kernel: Option<PathBuf>,
+    /// Directory to take the other image from: its first `vmlinuz-*`. Without it, what
+    /// `cargo xtask kernel` built, else `shared/kernel` beside the checkout, if there is one
+    #[arg(long, value_name = "DIR", conflicts_with = "second_kernel")]
+    kernels: Option<PathBuf>,
+    /// Use sudo without asking
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// The checks, in the order they run: quick ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Step {
+    /// cargo fmt
+    Fmt,
+    /// clang-format
+    CFormat,
+    /// cargo clippy
+    Clippy,
+    /// Unit tests and guest tests
+    Tests,
+}
+
+const STEPS: &[Step] = &[Step::Fmt, Step::CFormat, Step::Clippy, Step::Tests];
+
+impl Step {
+    fn title(self) -> &'static str {
+        match self {
+            Step::Fmt => "cargo fmt",
+            Step::CFormat => "clang-format",
+            Step::Clippy => "cargo clippy",
+            Step::Tests => "cargo test",
+        }
+    }
+
+    fn purposes(self) -> &'static [Purpose] {
+        match self {
+            Step::Fmt => &[],
+            Step::CFormat => &[Purpose::Format],
+            Step::Clippy => &[Purpose::Build],
+            Step::Tests => &[Purpose::Build, Purpose::Guest, Purpose::Workload],
+        }
+    }
+}
+
+/// What one step came to.
+struct Outcome {
+    title: &'static str,
+    is_ok: bool,
+    took: Duration,
+}
+
+/// Run the steps, then say what each came to.
+pub fn main(args: &Args) -> Result<()> {
+    let steps: Vec<Step> = STEPS
+        .iter()
+        .copied()
+        .filter(|step| args.only.is_none_or(|only| only == *step))
+        .collect();
+    let started = Instant::now();
+    let purposes: Vec<Purpose> = steps
+        .iter()
+        .flat_map(|step| step.purposes())
+        .copied()
+        .collect();
+    let tools = setup::ensure(&purposes, args.yes)?;
+    setup::ensure_rust_components(&tools)?;
+    let workspace = Workspace::find(&tools)?;
+    let mut outcomes = vec![Outcome {
+        title: "setup",
+        is_ok: true,
+        took: started.elapsed(),
+    }];
+    let mut count = TestCount::default();
+
+    for step in steps {
+        println!("== {}", step.title());
+        let started = Instant::now();
+        let result = match step {
+            Step::Fmt => fmt(&workspace, &tools),
+            Step::CFormat => c_format(&workspace, &tools),
+            Step::Clippy => clippy(&workspace, &tools),
+            Step::Tests => tests(args, &workspace, &tools, &mut count),
+        };
+        interrupt::check()?;
+        if let Err(error) = &result {
+            eprintln!("{}: {}", step.title(), crate::one_line(error));
+        }
+        outcomes.push(Outcome {
+            title: step.title(),
+            is_ok: result.is_ok(),
+            took: started.elapsed(),
+        });
+    }
+    report(&outcomes, &count)
+}
+
+fn fmt(workspace: &Workspace, tools: &Tools) -> Result<()> {
+    let mut command = tools.cargo();
+    command
+        .current_dir(workspace.root())
+        .args(["fmt", "--all", "--check"]);
+    process::run(&mut command).context("cargo fmt formats what is shown above")
+}
+
+fn c_format(workspace: &Workspace, tools: &Tools) -> Result<()> {
+    let clang_format = tools
+        .clang_format
+        .as_ref()
+        .context("clang-format is missing")?;
+    let mut files = Vec::new();
+    for top in ["scheds", "rust"] {
+        find_c_files(&workspace.root().join(top), &mut files)?;
+    }
+    files.sort();
+    ensure!(!files.is_empty(), "no C file was found to check");
+    println!("{} files", files.len());
+    process::run(
+        Command::new(clang_format)
+            .args(["--dry-run", "-Werror"])
+            .args(&files),
+    )
+    .context("clang-format -i formats the files named above")
+}
+
+/// Add the C sources below `dir` to `files`.
+fn find_c_files(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))?;
+    for entry in entries {
+        let path = entry
+            .with_context(|| format!("reading {}", dir.display()))?
+            .path();
+        if path.is_dir() {
+            find_c_files(&path, files)?;
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "c" || extension == "h")
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn clippy(workspace: &Workspace, tools: &Tools) -> Result<()> {
+    let mut command = tools.cargo();
+    command
+        .current_dir(workspace.root())
+        .args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--release",
+            "--locked",
+        ])
+        .args(["--", "-D", "warnings"]);
+    process::run(&mut command)
+}
+
+/// Unit tests and guest tests. The kernels are found first, so that a download
+/// is seen and happens once.
+fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCount) -> Result<()> {
+    let kernel = Kernel::find(args.kernel.as_deref())?;
+    println!("kernel: {}", kernel.release());
+    let second = second_kernel(args, workspace)?;
+    match &second {
+        Some(image) => println!("second kernel: {}", image.display()),
+        None => println!("second kernel: none (`cargo xtask kernel` builds one)"),
+    }
+
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let scratch = tempfile::tempdir().context("making a directory for the tests")?;
+    let cargo_test = || {
+        let mut command = tools.cargo();
+        command
+            .current_dir(workspace.root())
+            .args(["test", "--workspace"]);
+        command.args(["--release", "--locked", "--no-fail-fast"]);
+        command
+    };
+    // Compiled first, with all the programs that tests run, where cargo has the
+    // terminal for itself.
+    process::run(cargo_test().arg("--no-run"))?;
+
+    let mut command = cargo_test();
+    command
+        .arg(if io::stdout().is_terminal() {
+            "--color=always"
+        } else {
+            "--color=never"
+        })
+        .env("RUST_TEST_THREADS", cores.to_string())
+        .env("TMPDIR", scratch.path())
+        .env(KERNEL_ENV, absolute(kernel.image())?);
+    if let Some(image) = second {
+        command.env(SECOND_KERNEL_ENV, absolute(&image)?);
+    }
+    let status = process::follow(&mut command, |line| {
+        println!("{line}");
+        count.add(&line);
+    })?;
+    if status.success() {
+        return Ok(());
+    }
+    // Killed from outside, or by the kernel for want of memory: what was
+    // counted is not all.
+    ensure!(
+        status.code().is_some(),
+        "the tests were cut short ({status})"
+    );
+    ensure!(count.failed > 0, "the tests did not run to their end");
+    bail!("{} failed", count.failed)
+}
+
+/// Tests run in the directories of their crates.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("resolving {}", path.display()))
+}
+
+/// The image for tests that want two kernels, if there is one:
+///
+///   1. The one that was named; an error if it is not there.
+///   2. The one in the directory that was named; an error if there is none.
+///   3. What `cargo xtask kernel` has built.
+///   4. Images of further kernels are taken from the directory `shared/kernel`
+///      beside the checkout, if there is one.
+fn second_kernel(args: &Args, workspace: &Workspace) -> Result<Option<PathBuf>> {
+    if let Some(image) = &args.second_kernel {
+        ensure!(
+            image.is_file(),
+            "cannot read the kernel image {}",
+            image.display()
+        );
+        return Ok(Some(image.clone()));
+    }
+    if let Some(dir) = &args.kernels {
+        let image = first_image(dir);
+        ensure!(image.is_some(), "no vmlinuz-* in {}", dir.display());
+        return Ok(image);
+    }
+    let built = kernel::default_dir().ok().and_then(|dir| first_image(&dir));
+    let beside = || first_image(&workspace.root().parent()?.join("shared/kernel"));
+    Ok(built.or_else(beside))
+}
+
+/// The first `vmlinuz-*` of `dir` by name.
+fn first_image(dir: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(dir).ok()?;
+    let is_image = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        path.is_file() && name.is_some_and(|name| name.starts_with("vmlinuz-"))
+    };
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(is_image)
+        .min()
+}
+
+/// The sum of what the test programs report.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct TestCount {
+    passed: u64,
+    failed: u64,
+}
+
+impl TestCount {
+    /// Count `line` if it is a test program's last: `test result: ok. 3 passed; 0 failed; ...`.
+    fn add(&mut self, line: &str) {
+        let Some((_, result)) = line.split_once("test result: ") else {
+            return;
+        };
+        let number_before = |word: &str| {
+            let (before, _) = result.split_once(word)?;
+            before
+                .trim()
+                .rsplit(|c: char| !c.is_ascii_digit())
+                .next()?
+                .parse::<u64>()
+                .ok()
+        };
+        self.passed += number_before(" passed").unwrap_or(0);
+        self.failed += number_before(" failed").unwrap_or(0);
+    }
+}
+
+fn report(outcomes: &[Outcome], count: &TestCount) -> Result<()> {
+    println!();
+    for outcome in outcomes {
+        let result = if outcome.is_ok { "ok" } else { "FAILED" };
+        println!(
+            "{:<14} {result:<7} {:>7.1} s",
+            outcome.title,
+            outcome.took.as_secs_f64()
+        );
+    }
+    if *count != TestCount::default() {
+        println!("{} passed, {} failed", count.passed, count.failed);
+    }
+    let failed: Vec<_> = outcomes
+        .iter()
+        .filter(|o| !o.is_ok)
+        .map(|o| o.title)
+        .collect();
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_summed_over_the_test_programs() {
+        let mut count = TestCount::default();
+        count.add("test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+        count.add("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured");
+        count.add("test a_result ... ok");
+        assert_eq!(
+            count,
+            TestCount {
+                passed: 15,
+                failed: 2
+            }
+        );
+    }
+
+    #[test]
+    fn the_first_image_by_name_is_taken_and_other_files_are_not() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(first_image(dir.path()), None);
+        for name in ["config-6.12", "vmlinuz-6.18", "vmlinuz-6.12"] {
+            fs::write(dir.path().join(name), "").expect("a file");
+        }
+        assert_eq!(
+            first_image(dir.path()),
+            Some(dir.path().join("vmlinuz-6.12"))
+        );
+        assert_eq!(first_image(&dir.path().join("absent")), None);
+    }
+
+    #[test]
+    fn c_files_are_found_below_and_others_left_alone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::create_dir_all(dir.path().join("a/b")).expect("directories");
+        for name in ["a/b/main.bpf.c", "a/intf.h", "a/lib.rs"] {
+            fs::write(dir.path().join(name), "").expect("a file");
+        }
+        let mut files = Vec::new();
+        find_c_files(dir.path(), &mut files).expect("readable");
+        files.sort();
+        assert_eq!(
+            files,
+            [
+                dir.path().join("a/b/main.bpf.c"),
+                dir.path().join("a/intf.h")
+            ]
+        );
+    }
+}

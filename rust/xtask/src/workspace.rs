@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Where things are in the checkout, and how they are built.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::process;
+use crate::setup::Tools;
+
+/// The checkout this xtask was started in.
+#[derive(Debug)]
+pub struct Workspace {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+/// What is read of `cargo metadata`.
+#[derive(Deserialize)]
+struct Metadata {
+    workspace_root: PathBuf,
+    target_directory: PathBuf,
+}
+
+impl Workspace {
+    /// Ask cargo.
+    pub fn find(tools: &Tools) -> Result<Workspace> {
+        let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let output = tools
+            .cargo()
+            .args(["metadata", "--no-deps", "--format-version=1"])
+            .current_dir(manifest_dir)
+            .output()
+            .context("cannot run cargo")?;
+        let metadata: Metadata = serde_json::from_slice(&output.stdout)
+            .with_context(|| String::from_utf8_lossy(&output.stderr).trim().to_string())?;
+        Ok(Workspace {
+            root: metadata.workspace_root,
+            target: metadata.target_directory,
+        })
+    }
+
+    /// The top level.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The program `name`, once built.
+    pub fn binary(&self, name: &str) -> PathBuf {
+        self.target.join("release").join(name)
+    }
+
+    /// Build the programs of `packages`.
+    pub fn build(&self, tools: &Tools, packages: &[&str]) -> Result<()> {
+        let mut command = tools.cargo();
+        command
+            .current_dir(&self.root)
+            .args(["build", "--release", "--locked"]);
+        for package in packages {
+            command.args(["--package", package]);
+        }
+        process::run(&mut command)
+    }
+}
