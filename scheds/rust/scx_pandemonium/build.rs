@@ -1,0 +1,61 @@
+//! Builds the BPF half, and the policy headers natively for the unit tests.
+
+use std::env;
+use std::path::PathBuf;
+
+/// The rooms; each is an object of its own, linked into one.
+const ROOMS: &[&str] = &[
+    "account", "classify", "context", "dispatch", "dump", "place", "preempt", "queue", "stats",
+    "topo",
+];
+
+/// Headers of pure arithmetic, compiled into BPF and into the unit tests.
+const POLICY: &[&str] = &["classify", "gate", "hist", "slice", "vtime"];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut builder = scx_cargo::BpfBuilder::new()?;
+    builder
+        .enable_intf("src/bpf/intf.h", "bpf_intf.rs")
+        .enable_skel("src/bpf/main.bpf.c", "bpf");
+    for room in ROOMS {
+        builder.add_source(&format!("src/bpf/{room}.bpf.c"));
+        println!("cargo:rerun-if-changed=src/bpf/{room}.bpf.h");
+    }
+    println!("cargo:rerun-if-changed=src/bpf/policy");
+    builder.compile_link_gen()?;
+    build_policy()
+}
+
+/// Compile the policy headers for the host and bind them, so that the tests run
+/// the very arithmetic that schedules.
+fn build_policy() -> Result<(), Box<dyn std::error::Error>> {
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
+    let wrapper = out_dir.join("policy_wrap.c");
+    let includes: String = POLICY
+        .iter()
+        .map(|name| format!("#include \"src/bpf/policy/{name}.h\"\n"))
+        .collect();
+    let root = env::var("CARGO_MANIFEST_DIR")?;
+
+    bindgen::Builder::default()
+        .header_contents("policy.h", &includes)
+        .clang_arg(format!("-I{root}"))
+        .allowlist_file(".*/policy/.*")
+        .allowlist_file(".*/intf.h")
+        .wrap_static_fns(true)
+        .wrap_static_fns_path(&wrapper)
+        .generate()?
+        .write_to_file(out_dir.join("policy.rs"))?;
+
+    let code = std::fs::read_to_string(&wrapper)?
+        .lines()
+        .filter(|line| !line.starts_with("#include"))
+        .fold(includes, |code, line| code + line + "\n");
+    std::fs::write(&wrapper, code)?;
+    cc::Build::new()
+        .file(&wrapper)
+        .include(&root)
+        .warnings(false)
+        .try_compile("policy")?;
+    Ok(())
+}

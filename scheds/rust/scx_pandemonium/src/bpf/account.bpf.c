@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* See account.bpf.h for the purpose. */
+#include "account.bpf.h"
+#include "classify.bpf.h"
+#include "dispatch.bpf.h"
+#include "preempt.bpf.h"
+#include "queue.bpf.h"
+#include "stats.bpf.h"
+#include "policy/vtime.h"
+
+__hidden void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
+				struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+				u64 now)
+{
+	taskc->started_at = now;
+	if (taskc->is_rotated) {
+		taskc->is_rotated = 0;
+		taskc->slice_used_ns = 0;
+		taskc->place_vtime = taskc->vtime;
+	}
+
+	cpuc->started_at = now;
+	cpuc->curr_tier = taskc->served_tier;
+	cpuc->curr_rank = vtime_rank(taskc->vtime, taskc->served_tier,
+				     taskc->is_sponsored);
+	cpuc->curr_weight = p->scx.weight;
+	cpuc->is_busy = 1;
+	preempt_offer(cpuc, llcc, taskc->served_tier);
+	dispatch_bound_run(taskc, cpuc, llcc);
+}
+
+__hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
+			      struct llc_ctx *llcc, u64 now)
+{
+	u64 ran_ns = now - taskc->started_at;
+
+	taskc->started_at = now;
+	taskc->slice_used_ns += ran_ns;
+	taskc->vtime += vtime_charge(ran_ns, p->scx.weight);
+	queue_advance_clock(llcc, ran_ns);
+	queue_cap_lag(p, taskc, llcc);
+	classify_stopping(taskc, ran_ns);
+	classify_served_tier(p, taskc, llcc);
+}
+
+/* File how long @taskc waited from becoming ready to running. */
+static void file_wait(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now)
+{
+	u64 wait_ns = now - taskc->enqueued_at;
+
+	if (!taskc->enqueued_at)
+		return;
+	taskc->enqueued_at = 0;
+	taskc->last_wait_ns = wait_ns;
+	if (wait_ns > cpuc->max_wait_ns)
+		cpuc->max_wait_ns = wait_ns;
+	if (taskc->is_waking) {
+		taskc->is_waking = 0;
+		stats_wakeup_latency(cpuc, taskc->tier, wait_ns);
+	}
+}
+
+/* Count the move if @taskc runs on another CPU, or domain, than last time. */
+static void file_migration(struct task_ctx *taskc, struct cpu_ctx *cpuc)
+{
+	s32 last_cpu = taskc->last_cpu;
+
+	taskc->last_cpu = cpuc->cpu;
+	if (last_cpu < 0 || last_cpu == cpuc->cpu)
+		return;
+	stat_inc(cpuc, STAT_MIGRATE);
+	/* Still the domain that it ran in before: it joins this one next. */
+	if (taskc->llc_idx != cpuc->llc_idx)
+		stat_inc(cpuc, STAT_MIGRATE_LLC);
+}
+
+/*
+ * The task of @taskc was taken from the runqueue of a CPU that goes offline: let
+ * that CPU look at its runqueue. The kernel waits there until nothing is left,
+ * and an idle CPU does not see that another one took the last task.
+ */
+static void release_offline_cpu(struct task_ctx *taskc, struct cpu_ctx *cpuc)
+{
+	s32 queued_cpu = taskc->queued_cpu;
+	struct cpu_ctx *queued_cpuc;
+
+	if (queued_cpu == cpuc->cpu)
+		return;
+	queued_cpuc = lookup_cpu(queued_cpu);
+	if (queued_cpuc && queued_cpuc->is_offline)
+		scx_bpf_kick_cpu(queued_cpu, 0);
+}
+
+__hidden void account_running(struct task_struct *p)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
+	struct llc_ctx *llcc;
+	u64 now = scx_bpf_now();
+
+	if (!taskc || !cpuc)
+		return;
+	llcc = lookup_llc(cpuc->llc_idx);
+	if (!llcc)
+		return;
+	file_wait(taskc, cpuc, now);
+	file_migration(taskc, cpuc);
+	release_offline_cpu(taskc, cpuc);
+	queue_join_llc(p, taskc, llcc);
+	queue_cap_lag(p, taskc, llcc);
+	classify_served_tier(p, taskc, llcc);
+	if (taskc->served_tier == TIER_BATCH && p->nr_cpus_allowed > 1)
+		queue_catch_up_clock(llcc, taskc->vtime);
+	taskc->slice_ns = p->scx.slice;
+	account_begin_run(p, taskc, cpuc, llcc, now);
+}
+
+__hidden void account_tick(struct task_struct *p)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+	u64 now = scx_bpf_now();
+
+	if (!taskc || !llcc)
+		return;
+	account_end_run(p, taskc, llcc, now);
+	account_begin_run(p, taskc, cpuc, llcc, now);
+}
+
+__hidden void account_stopping(struct task_struct *p, bool is_runnable)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
+	struct llc_ctx *llcc;
+	u64 now = scx_bpf_now();
+
+	if (!taskc || !cpuc)
+		return;
+	llcc = lookup_llc(taskc->llc_idx);
+	if (!llcc)
+		return;
+	account_end_run(p, taskc, llcc, now);
+	cpuc->is_busy = 0;
+	WRITE_ONCE(cpuc->slice_ends_at, 0);
+	if (!is_runnable) {
+		taskc->is_rotated = 1;
+		return;
+	}
+	taskc->enqueued_at = now;
+	if (!taskc->is_rotated)
+		stat_inc(cpuc, STAT_PREEMPTED);
+}

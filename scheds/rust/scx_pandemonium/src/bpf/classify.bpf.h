@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * classify: keep the averages of each task and derive its tier
+ *
+ * Follows a task from wakeup to sleep. The wakeup gives the interval between
+ * wakeups, each stop adds to the open burst, the sleep closes the burst and
+ * gives the interval between voluntary switches. The tier is renewed at every
+ * sleep and whenever a run ends without one, so that a hog is seen at once.
+ *
+ * Wake time and wake latency have stamps of their own: the next interval needs
+ * the old wake time after the latency was taken.
+ *
+ * Not here: the formulas (policy/classify.h).
+ */
+#ifndef __CLASSIFY_BPF_H
+#define __CLASSIFY_BPF_H
+
+#include "context.bpf.h"
+
+/* A task without history: as if it woke at 20 Hz and ran 1 ms each time. */
+void classify_init_task(struct task_ctx *taskc);
+
+/* @p became runnable at @now; @is_wakeup if that ends a sleep. */
+void classify_runnable(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now,
+		       bool is_wakeup);
+
+/*
+ * The task of @taskc is new and its parent is @parentc: let it through the gate
+ * if the parent is served before batch work and the gate has a token left.
+ */
+void classify_sponsor(struct task_ctx *taskc, struct task_ctx *parentc,
+		      struct llc_ctx *llcc, u64 now);
+
+/* @p ran for @ran_ns and stops. */
+void classify_stopping(struct task_ctx *taskc, u64 ran_ns);
+
+/* @p went to sleep at @now, by its own will. */
+void classify_sleep(struct task_struct *p, struct task_ctx *taskc, u64 now);
+
+/*
+ * Decide the tier in which @p is to be served now, which is not above the one
+ * that it was classified into:
+ *
+ *   1. niced down: batch, since nobody asked for a fast answer from it;
+ *   2. too young: batch, since a storm of new tasks all look interactive,
+ *	unless it was let through the gate;
+ *   3. ahead of the clock: batch, since it has used its share and would
+ *	otherwise take that of others. One that came through the gate may use a
+ *	first run above its share.
+ *
+ * Return it; it stays in taskc->served_tier until the next call.
+ */
+u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
+			 struct llc_ctx *llcc);
+
+#endif /* __CLASSIFY_BPF_H */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* See dump.bpf.h for the purpose. */
+#include "dump.bpf.h"
+#include "queue.bpf.h"
+
+__hidden void dump_all(void)
+{
+	struct llc_ctx *llcc;
+	u32 i;
+
+	scx_bpf_dump("slice %llu us, batch %llu us\n",
+		     knobs.slice_ns / NSEC_PER_USEC,
+		     knobs.batch_slice_ns / NSEC_PER_USEC);
+	bpf_for(i, 0, nr_llcs) {
+		llcc = lookup_llc(i);
+		if (!llcc)
+			break;
+		scx_bpf_dump("LLC %u: interactive %d, batch %d, clock %llu\n",
+			     i, scx_bpf_dsq_nr_queued(queue_interactive(i)),
+			     scx_bpf_dsq_nr_queued(queue_batch(i)),
+			     llcc->clock);
+	}
+}
+
+__hidden void dump_cpu(s32 cpu, bool is_idle)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+
+	if (!cpuc)
+		return;
+	scx_bpf_dump("own %d, %s, tier %u, weight %u, run for %llu us\n",
+		     scx_bpf_dsq_nr_queued(queue_own(cpu)),
+		     is_idle	     ? "idle"
+		     : cpuc->is_busy ? "busy"
+				     : "taken",
+		     cpuc->curr_tier, cpuc->curr_weight,
+		     (scx_bpf_now() - cpuc->started_at) / NSEC_PER_USEC);
+}
+
+__hidden void dump_task(struct task_struct *p)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct llc_ctx *llcc;
+	u64 now = scx_bpf_now();
+
+	if (!taskc)
+		return;
+	llcc = lookup_llc(taskc->llc_idx);
+	if (!llcc)
+		return;
+	scx_bpf_dump("tier %u, score %llu, age %u, LLC %u, ahead %lld us\n",
+		     taskc->tier, taskc->score, taskc->age, taskc->llc_idx,
+		     (s64)(taskc->vtime - llcc->clock) / NSEC_PER_USEC);
+	scx_bpf_dump("run %llu us, wakes every %llu us, waits for %llu us\n",
+		     taskc->avg_runtime_ns / NSEC_PER_USEC,
+		     taskc->wake_interval_ns / NSEC_PER_USEC,
+		     taskc->enqueued_at
+			     ? (now - taskc->enqueued_at) / NSEC_PER_USEC
+			     : 0);
+	scx_bpf_dump("waited %llu us before its last run\n",
+		     taskc->last_wait_ns / NSEC_PER_USEC);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * intf: what the BPF half and the Rust half agree on
+ *
+ * Constants, the layout of the maps that both sides touch, and the ids of
+ * tiers and counters. bindgen turns this file into Rust, so that nothing is
+ * mirrored by hand.
+ *
+ * Not here: anything only one side needs (context.bpf.h for BPF state).
+ */
+#ifndef __INTF_H
+#define __INTF_H
+
+#ifndef __VMLINUX_H__
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed int s32;
+typedef signed long long s64;
+#endif
+
+enum intf_consts {
+	NSEC_PER_USEC = 1000,
+	NSEC_PER_MSEC = 1000 * NSEC_PER_USEC,
+	NSEC_PER_SEC = 1000 * NSEC_PER_MSEC,
+
+	/* Latency histogram: eight buckets an octave, from 256 ns up. */
+	HIST_SUB_SHIFT = 3,
+	HIST_MIN_SHIFT = 8,
+	NR_HIST_BUCKETS = 192,
+
+	NR_SLEEP_BUCKETS = 4,
+
+	/* LLC domains that one domain may rank as near or far. */
+	MAX_NEIGHBOURS = 255,
+};
+
+/*
+ * What a task has shown itself to be. A higher tier is served first and may
+ * preempt a lower one.
+ */
+enum tier {
+	TIER_BATCH = 0,
+	TIER_INTERACTIVE = 1,
+	TIER_LAT_CRITICAL = 2,
+	NR_TIERS = 3,
+};
+
+/*
+ * Counters, one set for each CPU.
+ *
+ * Every task that is made ready to run takes exactly one placement path, so
+ * the sum of the PLACE_* counters is the number of insertions that the
+ * scheduler made. Every task that a CPU takes from a queue is counted by one
+ * of the SERVE_* counters.
+ */
+enum stat_id {
+	/* Placement: where a ready task went. */
+	STAT_PLACE_IDLE,	/* the local DSQ of an idle CPU */
+	STAT_PLACE_HANDOFF,	/* the waker's local DSQ, the waker sleeps */
+	STAT_PLACE_PREEMPT,	/* the local DSQ of a preempted CPU */
+	STAT_PLACE_KTHREAD,	/* a per-CPU kernel thread, its local DSQ */
+	STAT_PLACE_OWN,		/* a pinned task, its CPU's own queue */
+	STAT_PLACE_INTERACTIVE, /* the interactive queue of a domain */
+	STAT_PLACE_BATCH,	/* the batch queue of a domain */
+
+	/* Service: where a CPU found its next task in ops.dispatch(). */
+	STAT_SERVE_OWN,
+	STAT_SERVE_INTERACTIVE,
+	STAT_SERVE_BATCH,
+	STAT_SERVE_STOLEN,   /* from another domain or another CPU */
+	STAT_KEEP_RUNNING,   /* the running task got another slice */
+	STAT_DISPATCH_EMPTY, /* nothing to run was found */
+
+	/* Kicks. */
+	STAT_KICK_IDLE,	  /* woke an idle CPU */
+	STAT_SLICE_TIMER, /* a timer ended a slice between two ticks */
+
+	/* Facts. */
+	STAT_ENQ_WAKEUP,    /* enqueued because it woke up */
+	STAT_ENQ_REQUEUE,   /* enqueued for any other reason */
+	STAT_PREEMPTED,	    /* lost the CPU with slice left */
+	STAT_PREEMPT_EQUAL, /* must stay 0: victim of an equal tier */
+	STAT_MIGRATE,	    /* began to run on another CPU than before */
+	STAT_MIGRATE_LLC,   /* ... in another LLC domain */
+	STAT_RT_RELEASE,    /* another class took the CPU */
+
+	NR_STAT_IDS,
+};
+
+/*
+ * Values that decide and that may change while the scheduler runs. All are
+ * read at the next decision. Defaults are in main.bpf.c.
+ */
+struct knobs {
+	/* The longest slice of an interactive or latency-critical task. */
+	u64 slice_ns;
+	/* The slice of a batch task while nobody waits. */
+	u64 batch_slice_ns;
+	/* Time within which every waiter of a domain should get its turn. */
+	u64 latency_target_ns;
+	/* A burst above this is work for the batch tier. */
+	u64 cpu_bound_thresh_ns;
+	/* How far a sleeper may fall behind its domain's clock. */
+	u64 lag_max_ns;
+	/* The same for a sleeper of the batch tier. */
+	u64 batch_lag_max_ns;
+	/* Scores from which a task is latency critical, or interactive. */
+	u64 lat_cri_thresh_high;
+	u64 lat_cri_thresh_low;
+};
+
+/* What the loader knows of a CPU; one entry for each possible CPU. */
+struct cpu_topo {
+	u32 llc_idx; /* index of its LLC domain, from 0 */
+};
+
+/* What the loader knows of an LLC domain. */
+struct llc_topo {
+	u32 nr_cpus;
+	/* The other domains, nearest first. */
+	u32 nr_neighbours;
+	u32 neighbours[MAX_NEIGHBOURS];
+};
+
+/*
+ * One CPU: what runs there and what was counted there.
+ *
+ * Written by the CPU itself, but for what is marked; read by others without a
+ * lock. A stale value costs one worse placement.
+ */
+struct cpu_ctx {
+	s32 cpu;	/* topo: its number */
+	u32 llc_idx;	/* topo: its domain */
+	u64 started_at; /* when the running task began its run */
+	/* By the clock of timers, CLOCK_MONOTONIC: */
+	u64 slice_ends_at; /* when its slice ends; 0: nobody waits */
+	u64 timer_at;	   /* when the slice timer fires; 0: it rests */
+	u64 curr_rank;	   /* rank of that task, see policy/vtime.h */
+	u32 curr_tier;	   /* tier in which it runs */
+	u32 curr_weight;   /* its weight, 1..10000 */
+	u64 balance_at;	   /* when to look beyond its domain again */
+	u64 seen_inserts;  /* tasks queued anywhere when it last looked */
+	u32 is_offline;	   /* 1 while the CPU is offline, or goes there */
+	u32 is_busy;	   /* 1 while a task of ours runs */
+	u32 is_victim;	   /* 1 + tier while offered for preemption */
+	u32 nr_unfair;	   /* services in a row that passed batch by */
+
+	u64 nr[NR_STAT_IDS];
+	/* Row after row, one for each tier. */
+	u64 wake_lat[NR_TIERS * NR_HIST_BUCKETS];
+	u64 sleeps[NR_SLEEP_BUCKETS];
+	u64 max_wait_ns; /* longest wait of a runnable task so far */
+};
+
+#endif /* __INTF_H */

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * pandemonium: a scheduler that keeps a desktop smooth under full load
+ *
+ * This file is the table of callbacks; each answers by asking a room:
+ *
+ *   classify	what kind of task is this?
+ *   place	which CPU does a ready task go to?
+ *   preempt	who has to make room, and when does a slice end?
+ *   queue	where do tasks wait, and in which order?
+ *   dispatch	what does a CPU run next?
+ *   account	who uses how much CPU time, and who waited for it?
+ *   topo	which CPUs share a cache?
+ *   stats	what happened, and how long did tasks wait?
+ *   dump	what does a report of a failure need to say?
+ *   context	what is remembered of tasks, CPUs and domains?
+ *
+ * The arithmetic is in policy/, free of anything of BPF, and is tested
+ * natively. See ARCHITECTURE.md for the life of a wakeup.
+ */
+#include "account.bpf.h"
+#include "classify.bpf.h"
+#include "context.bpf.h"
+#include "dispatch.bpf.h"
+#include "dump.bpf.h"
+#include "place.bpf.h"
+#include "preempt.bpf.h"
+#include "queue.bpf.h"
+#include "stats.bpf.h"
+#include "topo.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+/* Number of possible CPUs and of LLC domains; set by the loader. */
+const volatile u32 nr_cpu_ids = 1;
+const volatile u32 nr_llcs = 1;
+
+/* Where each number comes from is in docs/DESIGN.md. */
+struct knobs knobs = {
+	.slice_ns = 4 * NSEC_PER_MSEC,
+	.batch_slice_ns = 20 * NSEC_PER_MSEC,
+	.latency_target_ns = 8 * NSEC_PER_MSEC,
+	.cpu_bound_thresh_ns = 16 * NSEC_PER_MSEC,
+	.lag_max_ns = 20 * NSEC_PER_MSEC,
+	.batch_lag_max_ns = 1 * NSEC_PER_MSEC,
+	.lat_cri_thresh_high = 800,
+	.lat_cri_thresh_low = 20,
+};
+
+s32 BPF_STRUCT_OPS(pandemonium_select_cpu, struct task_struct *p, s32 prev_cpu,
+		   u64 wake_flags)
+{
+	return place_select_cpu(p, prev_cpu, wake_flags);
+}
+
+void BPF_STRUCT_OPS(pandemonium_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	place_enqueue(p, enq_flags);
+}
+
+void BPF_STRUCT_OPS(pandemonium_dispatch, s32 cpu, struct task_struct *prev)
+{
+	dispatch_cpu(cpu, prev);
+}
+
+void BPF_STRUCT_OPS(pandemonium_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
+
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+
+	if (!taskc || !llcc)
+		return;
+	classify_runnable(taskc, cpuc, scx_bpf_now(),
+			  enq_flags & SCX_ENQ_WAKEUP);
+	queue_join_llc(p, taskc, llcc);
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		queue_cap_lag(p, taskc, llcc);
+	queue_count_weight(p, taskc, llcc);
+}
+
+void BPF_STRUCT_OPS(pandemonium_running, struct task_struct *p)
+{
+	account_running(p);
+}
+
+void BPF_STRUCT_OPS(pandemonium_tick, struct task_struct *p)
+{
+	account_tick(p);
+}
+
+void BPF_STRUCT_OPS(pandemonium_stopping, struct task_struct *p, bool runnable)
+{
+	account_stopping(p, runnable);
+}
+
+void BPF_STRUCT_OPS(pandemonium_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+
+	if (!taskc)
+		return;
+	queue_discount_weight(taskc);
+	/* Not every dequeue is a sleep: a change of nice is none. */
+	if (deq_flags & SCX_DEQ_SLEEP)
+		classify_sleep(p, taskc, scx_bpf_now());
+}
+
+void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)
+{
+	/*
+	 * A task queued while this CPU was on its way to idle saw no idle CPU
+	 * to wake. The idle mask is up to date now, so whoever queues after
+	 * this sees it, and what was queued before is seen here.
+	 */
+	if (idle && dispatch_missed_work(cpu))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
+void BPF_STRUCT_OPS(pandemonium_cpu_release, s32 cpu,
+		    struct scx_cpu_release_args *args)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+
+	if (!llcc)
+		return;
+	/* A higher class has the CPU for as long as it likes. */
+	preempt_withdraw(cpuc, llcc);
+	stat_inc(cpuc, STAT_RT_RELEASE);
+	scx_bpf_reenqueue_local();
+}
+
+void BPF_STRUCT_OPS(pandemonium_cpu_online, s32 cpu)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+
+	/*
+	 * Its queue exists already. Without this callback the kernel would end
+	 * the scheduler whenever a CPU comes or goes.
+	 */
+	if (cpuc)
+		cpuc->is_offline = 0;
+}
+
+void BPF_STRUCT_OPS(pandemonium_cpu_offline, s32 cpu)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+
+	if (!llcc)
+		return;
+	cpuc->is_offline = 1;
+	preempt_withdraw(cpuc, llcc);
+	queue_drain_own(cpu);
+	/* It may be idle already and must see what was moved. */
+	scx_bpf_kick_cpu(cpu, 0);
+}
+
+s32 BPF_STRUCT_OPS(pandemonium_init_task, struct task_struct *p,
+		   struct scx_init_task_args *args)
+{
+	struct task_ctx *taskc = context_create_task(p);
+
+	if (!taskc)
+		return -ENOMEM;
+	classify_init_task(taskc);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(pandemonium_enable, struct task_struct *p)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+
+	if (!taskc || !llcc)
+		return;
+	/* A new task is owed nothing and owes nothing. */
+	taskc->llc_idx = llcc->idx;
+	taskc->vtime = llcc->clock;
+	taskc->is_rotated = 1;
+}
+
+void BPF_STRUCT_OPS(pandemonium_dump, struct scx_dump_ctx *dctx)
+{
+	dump_all();
+}
+
+void BPF_STRUCT_OPS(pandemonium_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu,
+		    bool idle)
+{
+	dump_cpu(cpu, idle);
+}
+
+void BPF_STRUCT_OPS(pandemonium_dump_task, struct scx_dump_ctx *dctx,
+		    struct task_struct *p)
+{
+	dump_task(p);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
+{
+	s32 err = topo_init();
+
+	if (!err)
+		err = queue_init();
+	if (!err)
+		err = preempt_init();
+	return err;
+}
+
+void BPF_STRUCT_OPS(pandemonium_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+/* The flags are set by the loader: an older kernel rejects what it lacks. */
+SCX_OPS_DEFINE(pandemonium_ops, .select_cpu = (void *)pandemonium_select_cpu,
+	       .enqueue = (void *)pandemonium_enqueue,
+	       .dispatch = (void *)pandemonium_dispatch,
+	       .runnable = (void *)pandemonium_runnable,
+	       .running = (void *)pandemonium_running,
+	       .tick = (void *)pandemonium_tick,
+	       .stopping = (void *)pandemonium_stopping,
+	       .quiescent = (void *)pandemonium_quiescent,
+	       .update_idle = (void *)pandemonium_update_idle,
+	       .cpu_release = (void *)pandemonium_cpu_release,
+	       .cpu_online = (void *)pandemonium_cpu_online,
+	       .cpu_offline = (void *)pandemonium_cpu_offline,
+	       .init_task = (void *)pandemonium_init_task,
+	       .enable = (void *)pandemonium_enable,
+	       .dump = (void *)pandemonium_dump,
+	       .dump_cpu = (void *)pandemonium_dump_cpu,
+	       .dump_task = (void *)pandemonium_dump_task,
+	       .init = (void *)pandemonium_init,
+	       .exit = (void *)pandemonium_exit, .timeout_ms = 10000,
+	       .name = "pandemonium");

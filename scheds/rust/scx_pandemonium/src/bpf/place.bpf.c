@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* See place.bpf.h for the purpose. */
+#include "place.bpf.h"
+#include "classify.bpf.h"
+#include "preempt.bpf.h"
+#include "queue.bpf.h"
+#include "stats.bpf.h"
+#include "policy/vtime.h"
+
+enum place_consts {
+	/*
+	 * A waker with an average burst below this is about to sleep, so its
+	 * CPU is free sooner than another one could be woken.
+	 */
+	HANDOFF_BURST_MAX_NS = 500 * NSEC_PER_USEC,
+};
+
+/* Return whether only one CPU may run @p, now or ever. */
+static bool is_pinned(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
+}
+
+/* Give @p straight to the local DSQ that @dsq_id names. */
+static void insert_local(struct task_struct *p, struct task_ctx *taskc,
+			 u64 dsq_id, u64 enq_flags)
+{
+	scx_bpf_dsq_insert(p, dsq_id, queue_slice_ns(taskc), enq_flags);
+}
+
+/*
+ * Return whether the waker should hand its CPU to @p.
+ *
+ *   1. It said that it will sleep (SCX_WAKE_SYNC) and @p may run there.
+ *   2. It runs a task of ours that usually sleeps soon; a sync hint alone is
+ *	often a lie, and then @p would wait behind a hog.
+ *   3. Nobody waits in its local DSQ.
+ *   4. No pinned task waits for this CPU, which the pair could shut out.
+ */
+static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
+			 s32 this_cpu, u64 wake_flags)
+{
+	struct task_struct *waker = (void *)bpf_get_current_task_btf();
+	struct task_ctx *wakerc;
+
+	if (!(wake_flags & SCX_WAKE_SYNC) || (waker->flags & PF_EXITING) ||
+	    !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
+		return false;
+	wakerc = try_lookup_task(waker);
+	if (!wakerc || wakerc->avg_runtime_ns > HANDOFF_BURST_MAX_NS ||
+	    taskc->avg_runtime_ns > HANDOFF_BURST_MAX_NS)
+		return false;
+	return !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) &&
+	       !scx_bpf_dsq_nr_queued(queue_own(this_cpu));
+}
+
+/* The running task forked the one of @taskc: see if it comes with a token. */
+static void sponsor_child(struct task_ctx *taskc, struct llc_ctx *llcc)
+{
+	struct task_struct *parent = (void *)bpf_get_current_task_btf();
+	struct task_ctx *parentc = try_lookup_task(parent);
+
+	if (parentc)
+		classify_sponsor(taskc, parentc, llcc, scx_bpf_now());
+}
+
+/*
+ * Place waking (or new) task @p.
+ *
+ *   1. The waker's CPU, if it hands it over: nothing has to be woken and the
+ *	data is in its cache.
+ *   2. An idle CPU. The kernel's choice: the previous one, a whole idle core
+ *	of the same LLC, of the node, then any.
+ *   3. A CPU that runs something of a lower tier, for a task that has earned
+ *	its own tier.
+ *
+ * Return the CPU. @p is inserted unless none of these applied; ops.enqueue()
+ * follows then.
+ *
+ * NOTE: pinned tasks never get here.
+ */
+__hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
+			      u64 wake_flags)
+{
+	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct cpu_ctx *cpuc = lookup_cpu(this_cpu);
+	struct cpu_ctx *prev_cpuc = lookup_cpu(prev_cpu);
+	struct llc_ctx *llcc;
+	bool is_idle = false;
+
+	if (!taskc || !cpuc || !prev_cpuc)
+		return prev_cpu;
+	llcc = lookup_llc(prev_cpuc->llc_idx);
+	if (!llcc)
+		return prev_cpu;
+	queue_join_llc(p, taskc, llcc);
+	queue_cap_lag(p, taskc, llcc);
+	if (wake_flags & SCX_WAKE_FORK)
+		sponsor_child(taskc, llcc);
+	classify_served_tier(p, taskc, llcc);
+
+	if (can_hand_off(p, taskc, this_cpu, wake_flags)) {
+		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
+		stat_inc(cpuc, STAT_PLACE_HANDOFF);
+		return this_cpu;
+	}
+
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	if (is_idle) {
+		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
+		stat_inc(cpuc, STAT_PLACE_IDLE);
+		return cpu;
+	}
+
+	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);
+	if (cpu < 0)
+		return prev_cpu;
+	insert_local(p, taskc, SCX_DSQ_LOCAL, SCX_ENQ_PREEMPT);
+	stat_inc(cpuc, STAT_PLACE_PREEMPT);
+	return cpu;
+}
+
+/*
+ * Place @p, which only @cpuc's CPU may run.
+ *
+ *   1. A kernel thread of that CPU: next to run, since others depend on it,
+ *	and at once if what runs there is of a lower tier.
+ *   2. A task that just woke and is above what runs there: at once.
+ *   3. Else the own queue of the CPU.
+ *
+ * Return the path taken.
+ */
+static enum stat_id enqueue_pinned(struct task_struct *p,
+				   struct task_ctx *taskc, struct llc_ctx *llcc,
+				   s32 cpu, u64 enq_flags)
+{
+	bool is_kthread = (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
+	bool is_urgent = enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ);
+
+	if ((is_urgent || is_kthread) && preempt_claim_this(p, taskc, cpu)) {
+		insert_local(p, taskc, SCX_DSQ_LOCAL,
+			     enq_flags | SCX_ENQ_PREEMPT);
+		return is_kthread ? STAT_PLACE_KTHREAD : STAT_PLACE_PREEMPT;
+	}
+	if (is_kthread) {
+		insert_local(p, taskc, SCX_DSQ_LOCAL, enq_flags | SCX_ENQ_HEAD);
+		return STAT_PLACE_KTHREAD;
+	}
+	queue_insert(p, taskc, llcc, queue_own(cpu), enq_flags);
+	return STAT_PLACE_OWN;
+}
+
+/*
+ * Place @p, which several CPUs may run.
+ *
+ *   1. Woken without ops.select_cpu(), or thrown out by another class: a CPU
+ *	that runs something of a lower tier.
+ *   2. The queue of its tier in its domain.
+ *
+ * Return the path taken.
+ */
+static enum stat_id enqueue_movable(struct task_struct *p,
+				    struct task_ctx *taskc,
+				    struct llc_ctx *llcc, s32 cpu,
+				    u64 enq_flags)
+{
+	bool is_urgent = (enq_flags & SCX_ENQ_REENQ) ||
+			 ((enq_flags & SCX_ENQ_WAKEUP) &&
+			  !__COMPAT_is_enq_cpu_selected(enq_flags));
+	s32 target;
+
+	if (is_urgent) {
+		target = preempt_claim_cpu(p, taskc, cpu, llcc);
+		if (target >= 0) {
+			insert_local(p, taskc, SCX_DSQ_LOCAL_ON | target,
+				     enq_flags | SCX_ENQ_PREEMPT);
+			return STAT_PLACE_PREEMPT;
+		}
+	}
+	if (taskc->served_tier != TIER_BATCH) {
+		queue_insert(p, taskc, llcc, queue_interactive(llcc->idx),
+			     enq_flags);
+		return STAT_PLACE_INTERACTIVE;
+	}
+	queue_insert(p, taskc, llcc, queue_batch(llcc->idx), enq_flags);
+	return STAT_PLACE_BATCH;
+}
+
+/* Wake a CPU that went idle while @p was on its way into a queue. */
+static void kick_idle(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu)
+{
+	s32 target = cpu;
+
+	if (!scx_bpf_test_and_clear_cpu_idle(cpu)) {
+		if (is_pinned(p))
+			return;
+		target = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	}
+	if (target >= 0) {
+		scx_bpf_kick_cpu(target, SCX_KICK_IDLE);
+		stat_inc(cpuc, STAT_KICK_IDLE);
+	}
+}
+
+/* Place @p, whatever made it ready. It is inserted on every path. */
+__hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
+{
+	struct cpu_ctx *this_cpuc = lookup_cpu(bpf_get_smp_processor_id());
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+	bool is_wakeup = enq_flags & SCX_ENQ_WAKEUP;
+	enum stat_id path;
+
+	if (!this_cpuc || !llcc || !taskc) {
+		/* Only while an error stops the scheduler. */
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
+		return;
+	}
+
+	stat_inc(this_cpuc, is_wakeup ? STAT_ENQ_WAKEUP : STAT_ENQ_REQUEUE);
+	taskc->queued_cpu = cpu;
+	queue_join_llc(p, taskc, llcc);
+	queue_cap_lag(p, taskc, llcc);
+	classify_served_tier(p, taskc, llcc);
+
+	if (is_pinned(p))
+		path = enqueue_pinned(p, taskc, llcc, cpu, enq_flags);
+	else
+		path = enqueue_movable(p, taskc, llcc, cpu, enq_flags);
+	if (path < NR_STAT_IDS)
+		stat_inc(this_cpuc, path);
+	if (path >= STAT_PLACE_OWN)
+		kick_idle(p, this_cpuc, cpu);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * classify: what kind of task is this?
+ *
+ * Three things tell a task that somebody waits for from one that only works:
+ * it wakes often, it gives the CPU up by itself, and it needs little of it each
+ * time. They are kept as moving averages and combined into one score,
+ *
+ *	score = wakeups/s * voluntary switches/s / effective runtime in ms
+ *	effective runtime = average runtime + mean deviation / 2
+ *
+ * and the score, with the length of the burst itself, gives the tier.
+ *
+ *	period, CPU per wakeup		   score	tier
+ *	audio callback 5.3 ms, 0.7 ms	   50 000	latency critical
+ *	compositor 16.7 ms, 3 ms	    1 200	latency critical
+ *	game frame 16.7 ms, 12 ms	      300	interactive
+ *	terminal 200 ms, 1 ms		       25	interactive
+ *	backup 50 ms, 30 ms		       13	batch (long bursts)
+ *	compiler job 55 ms, 50 ms		6	batch (long bursts)
+ *
+ * Not here: what a tier entitles a task to (slice.h, preempt.bpf.c).
+ */
+#ifndef __POLICY_CLASSIFY_H
+#define __POLICY_CLASSIFY_H
+
+#include "types.h"
+
+enum classify_consts {
+	/* Wakeups after which the averages are trusted; ages stop there. */
+	AGE_MATURE = 8,
+	/* Averages move by 1/2 until the task has this age, then by 1/8. */
+	AGE_FAST = 4,
+	/* Wakeups below which a task has shown nothing yet. */
+	AGE_GATE = 2,
+
+	/* Rates saturate here, so that a product of two fits easily. */
+	RATE_MAX_HZ = 20000,
+	SCORE_MAX = 1000000,
+
+	/* A run shorter than this counts as this long. */
+	RUNTIME_FLOOR_NS = 10 * NSEC_PER_USEC,
+
+	/*
+	 * A task with bursts below this that sleeps most of the time is never
+	 * batch, however rarely it wakes: a shell, an editor, a clock applet.
+	 */
+	BRIEF_BURST_NS = 2 * NSEC_PER_MSEC,
+};
+
+/*
+ * Move average @avg towards @sample: by half while the task is young, so that
+ * a few wakeups suffice, then by an eighth, so that one odd run does not count.
+ */
+static inline u64 classify_ewma(u64 avg, u64 sample, u32 age)
+{
+	u32 shift = age < AGE_FAST ? 1 : 3;
+
+	if (sample >= avg)
+		return avg + ((sample - avg) >> shift);
+	return avg - ((avg - sample) >> shift);
+}
+
+/* Return |@a - @b|. */
+static inline u64 classify_deviation(u64 a, u64 b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* Return the rate, in events a second, of something every @interval_ns. */
+static inline u64 classify_rate_hz(u64 interval_ns)
+{
+	u64 rate_hz;
+
+	if (!interval_ns)
+		return RATE_MAX_HZ;
+	rate_hz = (u64)NSEC_PER_SEC / interval_ns;
+	return rate_hz < RATE_MAX_HZ ? rate_hz : RATE_MAX_HZ;
+}
+
+/*
+ * Return the latency-criticality score, 0..SCORE_MAX, in Hz^2 per ms.
+ *
+ * @wake_interval_ns	average time between two wakeups
+ * @switch_interval_ns	average time between two voluntary switches
+ * @avg_runtime_ns	average CPU time between two sleeps
+ * @runtime_dev_ns	mean deviation of that
+ */
+static inline u64 classify_score(u64 wake_interval_ns, u64 switch_interval_ns,
+				 u64 avg_runtime_ns, u64 runtime_dev_ns)
+{
+	u64 runtime_us = (avg_runtime_ns + runtime_dev_ns / 2) / NSEC_PER_USEC;
+	u64 rates = classify_rate_hz(wake_interval_ns) *
+		    classify_rate_hz(switch_interval_ns);
+	u64 score;
+
+	if (runtime_us < RUNTIME_FLOOR_NS / NSEC_PER_USEC)
+		runtime_us = RUNTIME_FLOOR_NS / NSEC_PER_USEC;
+
+	score = rates * 1000 / runtime_us;
+	return score < SCORE_MAX ? score : SCORE_MAX;
+}
+
+/*
+ * Return the tier of a task.
+ *
+ *   1. Its open burst is above @cpu_bound_thresh_ns: batch. It works now,
+ *	whatever it did before.
+ *   2. Its average runtime is above that: batch. It will work.
+ *   3. Fewer than AGE_GATE wakeups seen: interactive, provisionally. The gate
+ *	in place.bpf.c withholds the privileges until it has shown more.
+ *   4. Score from @thresh_high up: latency critical.
+ *   5. Score from @thresh_low up, or brief bursts between long sleeps:
+ *	interactive.
+ *   6. Else batch.
+ */
+static inline enum tier classify_tier(u32 age, u64 score, u64 avg_runtime_ns,
+				      u64 wake_interval_ns, u64 open_burst_ns,
+				      u64 cpu_bound_thresh_ns, u64 thresh_high,
+				      u64 thresh_low)
+{
+	if (open_burst_ns > cpu_bound_thresh_ns)
+		return TIER_BATCH;
+	if (age >= AGE_GATE && avg_runtime_ns > cpu_bound_thresh_ns)
+		return TIER_BATCH;
+	if (age < AGE_GATE)
+		return TIER_INTERACTIVE;
+	if (score >= thresh_high)
+		return TIER_LAT_CRITICAL;
+	if (score >= thresh_low)
+		return TIER_INTERACTIVE;
+	if (avg_runtime_ns < BRIEF_BURST_NS &&
+	    avg_runtime_ns < wake_interval_ns / 8)
+		return TIER_INTERACTIVE;
+	return TIER_BATCH;
+}
+
+#endif /* __POLICY_CLASSIFY_H */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * slice: how long may a task run before the scheduler decides again?
+ *
+ * Long enough that a frame or an audio period ends in one go, and short enough
+ * that whoever waits gets a turn in time.
+ *
+ * Not here: how a slice is ended between two ticks (preempt.bpf.c).
+ */
+#ifndef __POLICY_SLICE_H
+#define __POLICY_SLICE_H
+
+#include "types.h"
+
+enum slice_consts {
+	/*
+	 * Below this, switching costs more than a percent of the slice (a
+	 * switch with its callbacks is some 8 000 instructions).
+	 */
+	SLICE_MIN_NS = 1 * NSEC_PER_MSEC,
+	/* A run that was preempted goes on for this long at least. */
+	SLICE_LEFT_MIN_NS = 100 * NSEC_PER_USEC,
+};
+
+/* Return @value, not below @low nor above @high. */
+static inline u64 slice_clamp(u64 value, u64 low, u64 high)
+{
+	if (value < low)
+		return low;
+	return value > high ? high : value;
+}
+
+/*
+ * Return the slice of a task of @tier.
+ *
+ * A latency-critical task gets 1.5 times its average run, an interactive one
+ * twice that: enough to finish as usual, so that running on is news. Both stay
+ * between SLICE_MIN_NS and @slice_ns. A batch task gets @batch_slice_ns.
+ */
+static inline u64 slice_for_tier(enum tier tier, u64 avg_runtime_ns,
+				 u64 slice_ns, u64 batch_slice_ns)
+{
+	if (tier == TIER_BATCH)
+		return batch_slice_ns;
+	if (tier == TIER_LAT_CRITICAL)
+		return slice_clamp(avg_runtime_ns + avg_runtime_ns / 2,
+				   SLICE_MIN_NS, slice_ns);
+	return slice_clamp(avg_runtime_ns * 2, SLICE_MIN_NS, slice_ns);
+}
+
+/*
+ * Return how long a batch task may run on while @nr_waiting others wait for
+ * @nr_cpus CPUs, so that each gets a turn within about @target_ns.
+ *
+ * The result lies between SLICE_MIN_NS and @max_ns.
+ */
+static inline u64 slice_contended(u64 nr_waiting, u32 nr_cpus, u64 target_ns,
+				  u64 max_ns)
+{
+	u64 nr_turns = nr_waiting + nr_cpus;
+
+	if (!nr_cpus)
+		return SLICE_MIN_NS;
+	return slice_clamp(target_ns * nr_cpus / nr_turns, SLICE_MIN_NS,
+			   max_ns);
+}
+
+/*
+ * Return @slice_ns for a task of @weight, while others wait.
+ *
+ * A niced-down task is charged many times what it uses, so a full slice puts it
+ * far behind and its next turn is long in coming. It gets shorter turns that
+ * come more often, down to SLICE_MIN_NS.
+ */
+static inline u64 slice_for_weight(u64 slice_ns, u32 weight)
+{
+	if (weight >= 100)
+		return slice_ns;
+	return slice_clamp(slice_ns * weight / 100, SLICE_MIN_NS, slice_ns);
+}
+
+/*
+ * Return what is left of @slice_ns after @used_ns, at least SLICE_LEFT_MIN_NS:
+ * to switch to a task and away again at once would only cost.
+ */
+static inline u64 slice_left(u64 slice_ns, u64 used_ns)
+{
+	if (used_ns + SLICE_LEFT_MIN_NS >= slice_ns)
+		return SLICE_LEFT_MIN_NS;
+	return slice_ns - used_ns;
+}
+
+#endif /* __POLICY_SLICE_H */

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * vtime: who is owed CPU time
+ *
+ * Every task has a vtime: the CPU time it used, scaled by its weight, so that
+ * tasks which get their fair shares advance alike. A domain has a clock that
+ * shows the average vtime of its runnable tasks, by weight (the virtual time of
+ * EEVDF, Stoica and Abdel-Wahab 1995): for every stretch that any of them runs
+ * it moves by that stretch divided by their weights, and a task that comes or
+ * goes shifts it towards or away from its own vtime. A task behind the clock is
+ * owed time (it has credit), one ahead of it has used more than its share.
+ *
+ * Unlike the vtime of whatever runs, such a clock cannot be pulled along by
+ * tasks that take more than their share.
+ *
+ * vtime wraps; it is compared by signed difference only and never with plain
+ * nanoseconds.
+ */
+#ifndef __POLICY_VTIME_H
+#define __POLICY_VTIME_H
+
+#include "types.h"
+
+enum vtime_consts {
+	/* Weight of a task of nice 0, as p->scx.weight has it. */
+	WEIGHT_NICE_0 = 100,
+	WEIGHT_MIN = 1,
+	WEIGHT_MAX = 10000,
+
+	/* What a tier is worth against the one below, see vtime_rank(). */
+	HEAD_START_INTERACTIVE_NS = 2 * NSEC_PER_MSEC,
+	HEAD_START_LAT_CRITICAL_NS = 4 * NSEC_PER_MSEC,
+	/* A first run that was let through the gate: to exec, draw a window. */
+	HEAD_START_FIRST_RUN_NS = 12 * NSEC_PER_MSEC,
+};
+
+/* Return whether @a is before @b; right across a wrap. */
+static inline bool vtime_before(u64 a, u64 b)
+{
+	return (s64)(a - b) < 0;
+}
+
+/*
+ * Return how far the clock of a domain moves when one of its tasks runs for
+ * @ran_ns while runnable tasks of @weight_sum in all share it.
+ */
+static inline u64 vtime_clock_step(u64 ran_ns, u64 weight_sum)
+{
+	return ran_ns * WEIGHT_NICE_0 / (weight_sum ? weight_sum : WEIGHT_MAX);
+}
+
+/*
+ * Return by how much the clock of a domain moves when a task of @weight at
+ * @vtime joins tasks that then have @weight_sum in all. When it leaves, the
+ * clock moves back by what this returns for the sum without it.
+ */
+static inline s64 vtime_clock_shift(u64 vtime, u64 clock, u32 weight,
+				    u64 weight_sum)
+{
+	u64 distance =
+		vtime_before(vtime, clock) ? clock - vtime : vtime - clock;
+	u64 shift;
+
+	if (!weight_sum)
+		return 0;
+	/* BPF before its fourth version divides unsigned only. */
+	shift = distance * weight / weight_sum;
+	return vtime_before(vtime, clock) ? -(s64)shift : (s64)shift;
+}
+
+/*
+ * Convert @wall_ns of CPU time into vtime for a task of @weight.
+ *
+ * A heavier task is charged less for the same run. A @weight of 0 cannot come
+ * from the kernel and is taken for 1 rather than divided by.
+ */
+static inline u64 vtime_charge(u64 wall_ns, u32 weight)
+{
+	if (weight == WEIGHT_NICE_0)
+		return wall_ns;
+	return wall_ns * WEIGHT_NICE_0 / (weight ? weight : WEIGHT_MIN);
+}
+
+/*
+ * Cap how far a waking task may lag its domain's clock.
+ *
+ * While a task sleeps its vtime stands still and the clock moves on, so on
+ * wakeup it would be owed the whole sleep. It keeps at most @lag_max_ns of CPU
+ * time: enough to be served first, not enough to stay first.
+ *
+ * Return @vtime, or the earliest vtime allowed if it is before that.
+ */
+static inline u64 vtime_cap_lag(u64 vtime, u64 clock, u64 lag_max_ns,
+				u32 weight)
+{
+	u64 earliest = clock - vtime_charge(lag_max_ns, weight);
+
+	return vtime_before(vtime, earliest) ? earliest : vtime;
+}
+
+/*
+ * Cap how far ahead of its domain's clock a task may be queued.
+ *
+ * A very light task would otherwise be charged so much for one slice that its
+ * turn comes after the patience of the kernel's watchdog ends.
+ *
+ * Return @vtime, or the latest vtime allowed if it is after that.
+ */
+static inline u64 vtime_cap_debt(u64 vtime, u64 clock, u64 debt_max)
+{
+	u64 latest = clock + debt_max;
+
+	return vtime_before(latest, vtime) ? latest : vtime;
+}
+
+/*
+ * Return whether a task at @vtime has credit: it may go before others since it
+ * has used less than its share, give or take @loan_ns of CPU time.
+ */
+static inline bool vtime_has_credit(u64 vtime, u64 clock, u64 loan_ns)
+{
+	return vtime_before(vtime, clock + loan_ns);
+}
+
+/*
+ * Return the rank of a task at @vtime that is served in @tier: of two tasks
+ * the one with the earlier rank goes first. @is_first_run if it was let through
+ * the gate (gate.h).
+ *
+ * A tier is worth a head start of so much CPU time and no more. A task that is
+ * owed more than that goes before one of a higher tier, so an endless flood of
+ * short tasks cannot keep batch work out.
+ */
+static inline u64 vtime_rank(u64 vtime, enum tier tier, bool is_first_run)
+{
+	if (tier != TIER_BATCH && is_first_run)
+		return vtime - HEAD_START_FIRST_RUN_NS;
+	if (tier == TIER_LAT_CRITICAL)
+		return vtime - HEAD_START_LAT_CRITICAL_NS;
+	if (tier == TIER_INTERACTIVE)
+		return vtime - HEAD_START_INTERACTIVE_NS;
+	return vtime;
+}
+
+/*
+ * Carry a vtime from the clock of one domain over to that of another: what the
+ * task is owed stays the same.
+ */
+static inline u64 vtime_rebase(u64 vtime, u64 old_clock, u64 new_clock)
+{
+	return vtime - old_clock + new_clock;
+}
+
+#endif /* __POLICY_VTIME_H */

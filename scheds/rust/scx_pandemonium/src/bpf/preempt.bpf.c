@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* See preempt.bpf.h for the purpose. */
+#include "preempt.bpf.h"
+#include "stats.bpf.h"
+#include "policy/vtime.h"
+
+enum preempt_consts {
+	/* Domains searched for a victim besides the task's own. */
+	VICTIM_LLCS_MAX = 8,
+	/* CPUs of a domain that one wakeup looks at. */
+	VICTIM_TRIES_MAX = 4,
+	/* cpuc->is_victim holds this plus the tier while the CPU is offered. */
+	OFFERED = 1,
+};
+
+struct slice_timer {
+	struct bpf_timer timer;
+};
+
+/* Timers and the instants for which they are armed, an entry for each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct slice_timer);
+} slice_timers SEC(".maps");
+
+/*
+ * End the slice of CPU @key if its time has come; else, since the slice was
+ * renewed after the timer was armed, look again when it has.
+ */
+static int slice_timer_fn(void *map, u32 *key, struct bpf_timer *timer)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(*key);
+	u64 ends_at, now;
+
+	if (!cpuc)
+		return 0;
+	ends_at = READ_ONCE(cpuc->slice_ends_at);
+	WRITE_ONCE(cpuc->timer_at, 0);
+	if (!ends_at)
+		return 0;
+
+	/* scx_bpf_now() may be the time of the last switch out here. */
+	now = bpf_ktime_get_ns();
+	if (vtime_before(now, ends_at)) {
+		WRITE_ONCE(cpuc->timer_at, ends_at);
+		bpf_timer_start(timer, ends_at - now, BPF_F_TIMER_CPU_PIN);
+		return 0;
+	}
+	WRITE_ONCE(cpuc->slice_ends_at, 0);
+	stat_inc(cpuc, STAT_SLICE_TIMER);
+	scx_bpf_kick_cpu(*key, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+__hidden s32 preempt_init(void)
+{
+	struct slice_timer *st;
+	s32 err, i;
+	u32 key;
+
+	bpf_for(i, 0, nr_cpu_ids) {
+		key = i;
+		st = bpf_map_lookup_elem(&slice_timers, &key);
+		if (!st)
+			return -ENOENT;
+		err = bpf_timer_init(&st->timer, &slice_timers,
+				     CLOCK_MONOTONIC);
+		if (!err)
+			err = bpf_timer_set_callback(&st->timer,
+						     slice_timer_fn);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/*
+ * Return the CPUs of @llcc that run a task of @tier, or NULL.
+ *
+ * Two branches rather than an array: the verifier wants a kptr at a constant
+ * offset.
+ */
+static __always_inline struct bpf_cpumask *victim_mask(struct llc_ctx *llcc,
+						       u32 tier)
+{
+	struct bpf_cpumask *mask = NULL;
+
+	if (tier == TIER_BATCH) {
+		mask = llcc->batch_cpus;
+		barrier_var(mask);
+	} else if (tier == TIER_INTERACTIVE) {
+		mask = llcc->interactive_cpus;
+		barrier_var(mask);
+	}
+	return mask;
+}
+
+static void mark_victim(struct llc_ctx *llcc, s32 cpu, u32 tier)
+{
+	struct bpf_cpumask *mask = victim_mask(llcc, tier);
+
+	if (mask)
+		bpf_cpumask_set_cpu(cpu, mask);
+}
+
+static void unmark_victim(struct llc_ctx *llcc, s32 cpu, u32 tier)
+{
+	struct bpf_cpumask *mask = victim_mask(llcc, tier);
+
+	if (mask)
+		bpf_cpumask_clear_cpu(cpu, mask);
+}
+
+/*
+ * Take the CPU of @cpuc off the offer for @p.
+ *
+ *   1. Never from an equal or a higher tier.
+ *   2. Never from a normal task for one that was niced down.
+ *   3. Never from a task that is owed more than the tier of @p is worth.
+ *
+ * The compare-and-swap decides between two wakeups that found it together.
+ *
+ * Return whether it is now the caller's.
+ */
+static bool claim(struct task_struct *p, struct task_ctx *taskc,
+		  struct llc_ctx *llcc, struct cpu_ctx *cpuc)
+{
+	u32 offer = READ_ONCE(cpuc->is_victim), tier = taskc->served_tier;
+	u32 victim_tier;
+
+	if (offer < OFFERED)
+		return false;
+	victim_tier = offer - OFFERED;
+	if (victim_tier >= tier || victim_tier >= TIER_LAT_CRITICAL)
+		return false;
+	if (p->scx.weight < WEIGHT_NICE_0 && p->scx.weight < cpuc->curr_weight)
+		return false;
+	if (vtime_before(cpuc->curr_rank,
+			 vtime_rank(taskc->vtime, tier, taskc->is_sponsored)))
+		return false;
+	if (!__sync_bool_compare_and_swap(&cpuc->is_victim, offer, 0))
+		return false;
+
+	unmark_victim(llcc, cpuc->cpu, victim_tier);
+	if (cpuc->is_busy && cpuc->curr_tier >= tier)
+		stat_inc(cpuc, STAT_PREEMPT_EQUAL);
+	return true;
+}
+
+/* Claim for @p a CPU of @llcc that runs a task of @victim_tier, or -EBUSY. */
+static s32 claim_from_mask(struct task_struct *p, struct task_ctx *taskc,
+			   struct llc_ctx *llcc, u32 victim_tier)
+{
+	struct bpf_cpumask *mask = victim_mask(llcc, victim_tier);
+	struct cpu_ctx *cpuc;
+	u32 i, cpu;
+
+	if (!mask)
+		return -EBUSY;
+	/* The search goes on behind the CPU that it found last. */
+	bpf_for(i, 0, VICTIM_TRIES_MAX) {
+		cpu = bpf_cpumask_any_and_distribute(cast_mask(mask),
+						     p->cpus_ptr);
+		if (cpu >= nr_cpu_ids)
+			return -EBUSY;
+		cpuc = lookup_cpu(cpu);
+		if (cpuc && claim(p, taskc, llcc, cpuc))
+			return cpu;
+	}
+	return -EBUSY;
+}
+
+/* Claim for @p a CPU of @llcc that runs anything below it, batch first. */
+static s32 claim_from_llc(struct task_struct *p, struct task_ctx *taskc,
+			  struct llc_ctx *llcc)
+{
+	s32 cpu = claim_from_mask(p, taskc, llcc, TIER_BATCH);
+
+	if (cpu < 0 && taskc->served_tier > TIER_INTERACTIVE)
+		cpu = claim_from_mask(p, taskc, llcc, TIER_INTERACTIVE);
+	return cpu;
+}
+
+__hidden s32 preempt_claim_cpu(struct task_struct *p, struct task_ctx *taskc,
+			       s32 prev_cpu, struct llc_ctx *llcc)
+{
+	const struct llc_topo *topo;
+	u32 i, nr;
+	s32 cpu;
+
+	if (taskc->served_tier == TIER_BATCH)
+		return -EBUSY;
+	if (preempt_claim_this(p, taskc, prev_cpu))
+		return prev_cpu;
+
+	cpu = claim_from_llc(p, taskc, llcc);
+	if (cpu >= 0 || nr_llcs == 1)
+		return cpu;
+
+	topo = try_lookup_llc_topo(llcc->idx);
+	if (!topo)
+		return -EBUSY;
+	nr = topo->nr_neighbours;
+	if (nr > VICTIM_LLCS_MAX)
+		nr = VICTIM_LLCS_MAX;
+	bpf_for(i, 0, nr) {
+		if (i >= MAX_NEIGHBOURS)
+			break;
+		llcc = lookup_llc(topo->neighbours[i]);
+		if (!llcc)
+			break;
+		cpu = claim_from_llc(p, taskc, llcc);
+		if (cpu >= 0)
+			return cpu;
+	}
+	return -EBUSY;
+}
+
+__hidden bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc,
+				 s32 cpu)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc;
+
+	if (!cpuc || taskc->served_tier == TIER_BATCH ||
+	    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return false;
+	llcc = lookup_llc(cpuc->llc_idx);
+	return llcc && claim(p, taskc, llcc, cpuc);
+}
+
+__hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+			    u32 tier)
+{
+	u32 offer = tier < TIER_LAT_CRITICAL ? tier + OFFERED : 0;
+	u32 old = cpuc->is_victim;
+	u32 old_tier = old - OFFERED;
+
+	if (old == offer)
+		return;
+	/*
+	 * A claim of the old offer may come in between. It then takes the CPU
+	 * from a task that it did not see, which costs that task a switch; the
+	 * counter of equal preemptions would show it.
+	 */
+	WRITE_ONCE(cpuc->is_victim, offer);
+	if (old >= OFFERED)
+		unmark_victim(llcc, cpuc->cpu, old_tier);
+	if (offer >= OFFERED)
+		mark_victim(llcc, cpuc->cpu, tier);
+}
+
+__hidden void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+{
+	preempt_offer(cpuc, llcc, TIER_LAT_CRITICAL);
+}
+
+__hidden void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 left_ns)
+{
+	u64 ends_at = bpf_ktime_get_ns() + left_ns;
+	struct slice_timer *st;
+	u32 key = cpuc->cpu;
+
+	WRITE_ONCE(cpuc->slice_ends_at, ends_at);
+	/* A timer that fires before that will look and arm itself again. */
+	if (cpuc->timer_at && !vtime_before(ends_at, cpuc->timer_at))
+		return;
+	st = bpf_map_lookup_elem(&slice_timers, &key);
+	if (!st)
+		return;
+	WRITE_ONCE(cpuc->timer_at, ends_at);
+	bpf_timer_start(&st->timer, left_ns, BPF_F_TIMER_CPU_PIN);
+}

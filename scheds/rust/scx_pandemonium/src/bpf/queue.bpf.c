@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* See queue.bpf.h for the purpose. */
+#include "queue.bpf.h"
+#include "policy/slice.h"
+#include "policy/vtime.h"
+
+enum queue_room_consts {
+	/*
+	 * How far ahead of the clock a task may be queued, in vtime. A slice
+	 * of the lightest task is worth more than this.
+	 */
+	DEBT_MAX_NS = 200 * NSEC_PER_MSEC,
+	/* Tasks that one drain moves at most; the rest is left to the next. */
+	DRAIN_MAX_TASKS = 4096,
+};
+
+__hidden s32 queue_init(void)
+{
+	s32 err, i;
+
+	bpf_for(i, 0, nr_cpu_ids) {
+		err = scx_bpf_create_dsq(queue_own(i), NUMA_NO_NODE);
+		if (err)
+			return err;
+	}
+	bpf_for(i, 0, nr_llcs) {
+		err = scx_bpf_create_dsq(queue_interactive(i), NUMA_NO_NODE);
+		if (!err)
+			err = scx_bpf_create_dsq(queue_batch(i), NUMA_NO_NODE);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+__hidden void queue_cap_lag(struct task_struct *p, struct task_ctx *taskc,
+			    struct llc_ctx *llcc)
+{
+	/*
+	 * Credit is for those who use it for a fast answer. A batch task that
+	 * slept gets to the front once. One that did not sleep was kept waiting
+	 * and may be owed as much as anybody.
+	 */
+	u64 lag_max_ns = taskc->tier == TIER_BATCH && taskc->is_waking
+				 ? knobs.batch_lag_max_ns
+				 : knobs.lag_max_ns;
+
+	u64 vtime = vtime_cap_lag(taskc->vtime, llcc->clock, lag_max_ns,
+				  p->scx.weight);
+	bool is_counted = taskc->counted_weight;
+
+	if (vtime == taskc->vtime)
+		return;
+	/* The clock is the average of what counts: it must see the change. */
+	queue_discount_weight(taskc);
+	taskc->vtime = vtime;
+	taskc->place_vtime = vtime;
+	if (is_counted)
+		queue_count_weight(p, taskc, llcc);
+}
+
+__hidden void queue_catch_up_clock(struct llc_ctx *llcc, u64 vtime)
+{
+	u64 clock = READ_ONCE(llcc->clock);
+
+	if (vtime_before(clock + knobs.lag_max_ns, vtime))
+		__sync_val_compare_and_swap(&llcc->clock, clock, vtime);
+}
+
+__hidden u64 queue_slice_ns(struct task_ctx *taskc)
+{
+	return slice_for_tier(taskc->served_tier, taskc->avg_runtime_ns,
+			      knobs.slice_ns, knobs.batch_slice_ns);
+}
+
+__hidden u64 queue_rank(struct task_ctx *taskc, struct llc_ctx *llcc)
+{
+	u64 vtime = taskc->is_rotated ? taskc->vtime : taskc->place_vtime;
+
+	vtime = vtime_cap_debt(vtime, llcc->clock, DEBT_MAX_NS);
+	return vtime_rank(vtime, taskc->served_tier, taskc->is_sponsored);
+}
+
+__hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
+			   struct llc_ctx *llcc, u64 dsq_id, u64 enq_flags)
+{
+	scx_bpf_dsq_insert_vtime(p, dsq_id, queue_slice_ns(taskc),
+				 queue_rank(taskc, llcc), enq_flags);
+	__sync_fetch_and_add(&llcc->nr_inserts, 1);
+}
+
+__hidden u64 queue_nr_inserts(void)
+{
+	struct llc_ctx *llcc;
+	u64 nr = 0;
+	u32 i;
+
+	bpf_for(i, 0, nr_llcs) {
+		llcc = lookup_llc(i);
+		if (!llcc)
+			break;
+		nr += READ_ONCE(llcc->nr_inserts);
+	}
+	return nr;
+}
+
+__hidden bool queue_peek(u64 dsq_id, u64 *rank)
+{
+	struct task_struct *p;
+
+	/* Cheaper than an iterator, and the usual answer. */
+	if (!scx_bpf_dsq_nr_queued(dsq_id))
+		return false;
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		*rank = p->scx.dsq_vtime;
+		return true;
+	}
+	return false;
+}
+
+__hidden u32 queue_nr_waiting(const struct cpu_ctx *cpuc)
+{
+	return scx_bpf_dsq_nr_queued(queue_own(cpuc->cpu)) +
+	       scx_bpf_dsq_nr_queued(queue_interactive(cpuc->llc_idx)) +
+	       scx_bpf_dsq_nr_queued(queue_batch(cpuc->llc_idx));
+}
+
+__hidden void queue_advance_clock(struct llc_ctx *llcc, u64 ran_ns)
+{
+	__sync_fetch_and_add(&llcc->clock,
+			     vtime_clock_step(ran_ns, llcc->weight_sum));
+}
+
+__hidden void queue_count_weight(struct task_struct *p, struct task_ctx *taskc,
+				 struct llc_ctx *llcc)
+{
+	u32 weight = p->scx.weight;
+	u64 weight_sum;
+
+	queue_discount_weight(taskc);
+	taskc->counted_weight = weight;
+	weight_sum = __sync_fetch_and_add(&llcc->weight_sum, weight) + weight;
+	__sync_fetch_and_add(&llcc->clock,
+			     vtime_clock_shift(taskc->vtime, llcc->clock,
+					       weight, weight_sum));
+}
+
+__hidden void queue_discount_weight(struct task_ctx *taskc)
+{
+	u32 weight = taskc->counted_weight;
+	struct llc_ctx *llcc;
+	u64 weight_sum;
+
+	if (!weight)
+		return;
+	taskc->counted_weight = 0;
+	llcc = lookup_llc(taskc->llc_idx);
+	if (!llcc)
+		return;
+	weight_sum = __sync_fetch_and_sub(&llcc->weight_sum, weight) - weight;
+	__sync_fetch_and_sub(&llcc->clock,
+			     vtime_clock_shift(taskc->vtime, llcc->clock,
+					       weight, weight_sum));
+}
+
+__hidden void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
+			     struct llc_ctx *llcc)
+{
+	bool is_counted = taskc->counted_weight;
+	struct llc_ctx *old_llcc;
+
+	if (taskc->llc_idx == llcc->idx)
+		return;
+	/* It leaves the old clock at the vtime that it had by that clock. */
+	queue_discount_weight(taskc);
+	old_llcc = lookup_llc(taskc->llc_idx);
+	if (old_llcc) {
+		taskc->vtime = vtime_rebase(taskc->vtime, old_llcc->clock,
+					    llcc->clock);
+		taskc->place_vtime = vtime_rebase(taskc->place_vtime,
+						  old_llcc->clock, llcc->clock);
+	}
+	taskc->llc_idx = llcc->idx;
+	if (is_counted)
+		queue_count_weight(p, taskc, llcc);
+}
+
+__hidden void queue_drain_own(s32 cpu)
+{
+	struct task_struct *p;
+	u32 nr = 0;
+
+	/*
+	 * The kernel asks an offline CPU for tasks of the global DSQ but no
+	 * longer calls ops.dispatch() for it, so that is where they go. It then
+	 * moves each to a CPU that it may use.
+	 */
+	bpf_for_each(scx_dsq, p, queue_own(cpu), 0) {
+		scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0);
+		if (++nr >= DRAIN_MAX_TASKS)
+			break;
+	}
+}

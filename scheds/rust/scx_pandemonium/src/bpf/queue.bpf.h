@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * queue: where do tasks wait, and in which order?
+ *
+ *   own queue of a CPU		tasks that only this CPU may run
+ *   interactive of a domain	tasks to be served before batch work
+ *   batch of a domain		everything else
+ *
+ * Each is a DSQ ordered by rank (vtime less the head start of the tier). A queue of a domain can be served by any CPU
+ * that the task is allowed on, so nothing is stranded behind one busy CPU; an
+ * own queue holds only what no other CPU could take.
+ *
+ * Built-in local DSQs are used only to hand a task straight to a CPU that will
+ * run it next.
+ *
+ * Not here: which CPU (place), which queue next (dispatch).
+ */
+#ifndef __QUEUE_BPF_H
+#define __QUEUE_BPF_H
+
+#include "context.bpf.h"
+
+/*
+ * DSQ ids are typed by their upper half, so that a CPU number cannot pass for
+ * the id of a domain's queue.
+ */
+enum queue_consts {
+	DSQ_KIND_SHIFT = 32,
+	DSQ_KIND_OWN = 1,
+	DSQ_KIND_INTERACTIVE = 2,
+	DSQ_KIND_BATCH = 3,
+};
+
+static __always_inline u64 queue_own(s32 cpu)
+{
+	return ((u64)DSQ_KIND_OWN << DSQ_KIND_SHIFT) | (u32)cpu;
+}
+
+static __always_inline u64 queue_interactive(u32 llc_idx)
+{
+	return ((u64)DSQ_KIND_INTERACTIVE << DSQ_KIND_SHIFT) | llc_idx;
+}
+
+static __always_inline u64 queue_batch(u32 llc_idx)
+{
+	return ((u64)DSQ_KIND_BATCH << DSQ_KIND_SHIFT) | llc_idx;
+}
+
+/* Create all queues. Return 0 or a negative error. */
+s32 queue_init(void);
+
+/*
+ * Bring @p over to the clock of @llcc: what it is owed stays the same, and its
+ * weight counts there if it is runnable.
+ */
+void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
+		    struct llc_ctx *llcc);
+
+/* Cap what a task that wakes into @llcc is owed for its sleep. */
+void queue_cap_lag(struct task_struct *p, struct task_ctx *taskc,
+		   struct llc_ctx *llcc);
+
+/*
+ * The task that is owed most of all in the batch queue of @llcc starts at
+ * @vtime: the clock cannot be much behind that. Tasks that no share would be
+ * enough for, such as a very heavy one alone on its CPU, hold the average back.
+ */
+void queue_catch_up_clock(struct llc_ctx *llcc, u64 vtime);
+
+/* Return the slice of a task in the tier that it is served in, in ns. */
+u64 queue_slice_ns(struct task_ctx *taskc);
+
+/*
+ * Insert @p into queue @dsq_id. A task that lost the CPU before its turn was
+ * over takes the place it had, ahead of those that were behind it then.
+ */
+void queue_insert(struct task_struct *p, struct task_ctx *taskc,
+		  struct llc_ctx *llcc, u64 dsq_id, u64 enq_flags);
+
+/*
+ * Return the rank at which a task is queued: that of the place it had if its
+ * turn is not over.
+ */
+u64 queue_rank(struct task_ctx *taskc, struct llc_ctx *llcc);
+
+/*
+ * Read the rank of the first task of @dsq_id into @rank. Return false, and
+ * leave @rank alone, if the queue is empty.
+ */
+bool queue_peek(u64 dsq_id, u64 *rank);
+
+/* Return how many tasks were ever queued in any domain. */
+u64 queue_nr_inserts(void);
+
+/* Return how many tasks wait in the queues that @cpuc's CPU serves first. */
+u32 queue_nr_waiting(const struct cpu_ctx *cpuc);
+
+/* A task of @llcc ran for @ran_ns: the clock of the domain moves on. */
+void queue_advance_clock(struct llc_ctx *llcc, u64 ran_ns);
+
+/*
+ * @p is runnable, or moved to @llcc while it was: its weight counts there and
+ * the clock shifts towards it.
+ */
+void queue_count_weight(struct task_struct *p, struct task_ctx *taskc,
+			struct llc_ctx *llcc);
+
+/* The task of @taskc is runnable no longer: undo queue_count_weight(). */
+void queue_discount_weight(struct task_ctx *taskc);
+
+/* Let everything in the own queue of @cpu, which goes offline, go elsewhere. */
+void queue_drain_own(s32 cpu);
+
+#endif /* __QUEUE_BPF_H */

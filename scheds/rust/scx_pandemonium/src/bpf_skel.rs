@@ -1,0 +1,9 @@
+//! The skeleton that libbpf-cargo generates for the BPF object.
+#![allow(missing_docs, clippy::all)]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::expect_used
+)]
+
+include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));

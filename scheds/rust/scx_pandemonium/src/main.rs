@@ -1,0 +1,143 @@
+//! scx_pandemonium: loads the scheduler, reports what it does, and leaves.
+//!
+//! The program runs until it is asked to stop (SIGINT, SIGTERM) or the kernel
+//! unloads the scheduler. Exit codes: 0 after a stop that was asked for or a
+//! normal unregistration, 1 after any failure, with one line that says why, and
+//! 2 for a wrong command line.
+
+mod bpf_intf;
+mod bpf_skel;
+mod cli;
+mod hist;
+#[cfg(test)]
+mod policy;
+mod scheduler;
+mod stats;
+mod topology;
+
+use std::io::IsTerminal;
+use std::mem::MaybeUninit;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use crossbeam::channel::{Receiver, bounded, select};
+use log::{debug, info, warn};
+use scx_stats::prelude::StatsServer;
+use scx_utils::UserExitInfo;
+use scx_utils::build_id;
+use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMode};
+
+use crate::cli::Opts;
+use crate::scheduler::Scheduler;
+
+/// How often to look whether the kernel has unloaded the scheduler.
+const EXIT_POLL: Duration = Duration::from_millis(500);
+
+fn main() -> ExitCode {
+    match run(Opts::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("scx_pandemonium: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(opts: Opts) -> Result<()> {
+    let version = build_id::full_version(env!("CARGO_PKG_VERSION"));
+    if opts.version {
+        println!("scx_pandemonium {version}");
+        return Ok(());
+    }
+    if opts.help_stats {
+        return stats::server_data().describe_meta(&mut std::io::stdout(), None);
+    }
+    init_logging(opts.verbose)?;
+
+    let shutdown = Arc::new(AtomicBool::new(false));
+    let (stop, stopped) = bounded::<()>(1);
+    {
+        let shutdown = shutdown.clone();
+        ctrlc::set_handler(move || {
+            shutdown.store(true, Ordering::Relaxed);
+            // A full channel means that a stop is under way already.
+            let _ = stop.try_send(());
+        })
+        .context("setting up the signal handler")?;
+    }
+
+    if let Some(interval) = opts.monitor {
+        return stats::monitor(interval, shutdown);
+    }
+    if let Some(interval) = opts.stats {
+        std::thread::spawn(move || {
+            if let Err(err) = stats::monitor(interval, shutdown) {
+                warn!("no telemetry from now on: {err:#}");
+            }
+        });
+    }
+
+    info!("scx_pandemonium {version}");
+    loop {
+        let mut open_object = MaybeUninit::uninit();
+        let scheduler = Scheduler::init(&opts, &mut open_object)?;
+        info!("scheduling");
+        if !serve_until_exit(scheduler, &stopped)?.should_restart() {
+            return Ok(());
+        }
+        info!("the kernel asks for a restart");
+    }
+}
+
+/// Log to standard error: what this program does, and what the libraries below
+/// it say only if asked for.
+fn init_logging(is_verbose: bool) -> Result<()> {
+    let level = if is_verbose {
+        LevelFilter::Debug
+    } else {
+        LevelFilter::Info
+    };
+    // The journal and files want no escape sequences.
+    let color = if std::io::stderr().is_terminal() {
+        ColorChoice::Auto
+    } else {
+        ColorChoice::Never
+    };
+    let mut config = ConfigBuilder::new();
+    config
+        .set_time_level(LevelFilter::Off)
+        .set_location_level(LevelFilter::Off)
+        .set_target_level(LevelFilter::Off)
+        .set_thread_level(LevelFilter::Off);
+    if !is_verbose {
+        config.add_filter_allow_str("scx_pandemonium");
+    }
+    TermLogger::init(level, config.build(), TerminalMode::Stderr, color)
+        .context("setting up the log")
+}
+
+/// Answer requests for telemetry until a stop is asked for or the kernel
+/// unloads the scheduler.
+fn serve_until_exit(scheduler: Scheduler<'_>, stopped: &Receiver<()>) -> Result<UserExitInfo> {
+    let server = StatsServer::new(stats::server_data())
+        .launch()
+        .context("starting the stats server")?;
+    let (responses, requests) = server.channels();
+
+    while !scheduler.exited() {
+        select! {
+            recv(stopped) -> _ => break,
+            recv(requests) -> request => {
+                request.context("the stats server ended")?;
+                responses.send(scheduler.sample()?)?;
+            }
+            default(EXIT_POLL) => {}
+        }
+    }
+    debug!("detaching");
+    scheduler.finish()
+}

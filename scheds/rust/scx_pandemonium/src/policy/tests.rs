@@ -1,0 +1,277 @@
+//! Properties of the scheduling arithmetic.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MSEC: u64 = 1_000_000;
+const CPU_BOUND_NS: u64 = 16 * MSEC;
+const HIGH: u64 = 800;
+const LOW: u64 = 20;
+
+/// Classify a task that has woken every `period_us` and run `burst_us` each
+/// time, often enough that its averages have settled.
+fn settled_tier(period_us: u64, burst_us: u64) -> tier {
+    let (mut wake_ns, mut switch_ns) = (50 * MSEC, 50 * MSEC);
+    let (mut avg_ns, mut dev_ns) = (MSEC, 0);
+    let mut age = 0;
+    // SAFETY: pure arithmetic on its arguments.
+    unsafe {
+        for _ in 0..100 {
+            let burst_ns = burst_us * 1000;
+            dev_ns = classify_ewma(dev_ns, classify_deviation(burst_ns, avg_ns), age);
+            avg_ns = classify_ewma(avg_ns, burst_ns, age);
+            wake_ns = classify_ewma(wake_ns, period_us * 1000, age);
+            switch_ns = classify_ewma(switch_ns, period_us * 1000, age);
+            age = (age + 1).min(classify_consts_AGE_MATURE);
+        }
+        let score = classify_score(wake_ns, switch_ns, avg_ns, dev_ns);
+        classify_tier(age, score, avg_ns, wake_ns, 0, CPU_BOUND_NS, HIGH, LOW)
+    }
+}
+
+#[test]
+fn the_truth_table_of_tiers_holds() {
+    let critical = tier_TIER_LAT_CRITICAL;
+    let interactive = tier_TIER_INTERACTIVE;
+    let batch = tier_TIER_BATCH;
+    let table = [
+        ("audio callback", 5_300, 700, critical, critical),
+        ("compositor at 144 Hz", 6_900, 1_000, critical, critical),
+        ("compositor at 60 Hz", 16_700, 3_000, critical, critical),
+        ("futex partner at 2 kHz", 500, 80, critical, critical),
+        ("pipe partner at 10 kHz", 100, 20, critical, critical),
+        ("game frame", 16_700, 12_000, interactive, critical),
+        ("terminal", 100_000, 500, interactive, critical),
+        ("slow typist", 200_000, 900, interactive, critical),
+        ("compiler job", 55_000, 50_000, batch, batch),
+        ("backup", 50_000, 30_000, batch, batch),
+        ("hog with rare sleeps", 250_000, 240_000, batch, batch),
+    ];
+    for (name, period_us, burst_us, at_least, at_most) in table {
+        let tier = settled_tier(period_us, burst_us);
+        assert!(
+            (at_least..=at_most).contains(&tier),
+            "{name}: tier {tier}, not in {at_least}..={at_most}"
+        );
+    }
+}
+
+#[test]
+fn a_task_that_never_sleeps_is_batch_once_its_burst_is_long() {
+    // SAFETY: pure arithmetic on its arguments.
+    let tier = |burst_ns| unsafe {
+        classify_tier(0, 0, MSEC, 50 * MSEC, burst_ns, CPU_BOUND_NS, HIGH, LOW)
+    };
+    assert_eq!(tier(CPU_BOUND_NS), tier_TIER_INTERACTIVE);
+    assert_eq!(tier(CPU_BOUND_NS + 1), tier_TIER_BATCH);
+}
+
+#[test]
+fn sleep_buckets_have_the_documented_edges() {
+    // SAFETY: pure arithmetic on its argument.
+    let bucket = |ns| unsafe { hist_sleep_bucket(ns) };
+    assert_eq!(bucket(0), 0);
+    assert_eq!(bucket(MSEC), 0);
+    assert_eq!(bucket(MSEC + 1), 1);
+    assert_eq!(bucket(10 * MSEC), 1);
+    assert_eq!(bucket(10 * MSEC + 1), 2);
+    assert_eq!(bucket(100 * MSEC), 2);
+    assert_eq!(bucket(u64::MAX), 3);
+}
+
+#[test]
+fn nice_0_is_charged_wall_time_and_weight_0_does_not_divide() {
+    // SAFETY: pure arithmetic on its arguments.
+    unsafe {
+        assert_eq!(vtime_charge(MSEC, 100), MSEC);
+        assert_eq!(vtime_charge(MSEC, 200), MSEC / 2);
+        assert_eq!(vtime_charge(MSEC, 0), 100 * MSEC);
+    }
+}
+
+#[test]
+fn a_storm_gets_one_first_run_for_each_refill_and_a_click_gets_its_own_at_once() {
+    const CPUS: u32 = 4;
+    let refill_ns = u64::from(gate_consts_GATE_REFILL_NS);
+    // SAFETY: pure arithmetic on its arguments.
+    let ask = |full_at: &mut u64, now: u64| unsafe {
+        let admitted = gate_has_token(*full_at, now, CPUS);
+        if admitted {
+            *full_at = gate_take_token(*full_at, now, CPUS);
+        }
+        admitted
+    };
+
+    let mut full_at = 0;
+    let start = 1_000 * MSEC;
+    let admitted = (0..1_000u64)
+        .filter(|n| ask(&mut full_at, start + n * MSEC / 10))
+        .count();
+    let refills = 100 * MSEC * u64::from(CPUS) / refill_ns;
+    assert_eq!(admitted as u64, u64::from(CPUS) + refills - 1);
+    assert!(ask(&mut full_at, start + 100 * MSEC + refill_ns));
+}
+
+#[test]
+fn a_full_gate_holds_a_token_for_each_cpu_and_no_cpu_earns_none() {
+    // SAFETY: pure arithmetic on its arguments.
+    unsafe {
+        let (mut full_at, now) = (0, 1_000 * MSEC);
+        for _ in 0..8 {
+            assert!(gate_has_token(full_at, now, 8));
+            full_at = gate_take_token(full_at, now, 8);
+        }
+        assert!(!gate_has_token(full_at, now, 8));
+        assert!(!gate_has_token(0, now, 0));
+    }
+}
+
+#[test]
+fn a_tier_is_worth_a_head_start_and_no_more() {
+    // SAFETY: pure arithmetic on its arguments.
+    let rank = |vtime, tier| unsafe { vtime_rank(vtime, tier, false) };
+    let start = u64::from(vtime_consts_HEAD_START_LAT_CRITICAL_NS);
+    let now = 1_000 * MSEC;
+    assert!(rank(now, tier_TIER_LAT_CRITICAL) < rank(now, tier_TIER_INTERACTIVE));
+    assert!(rank(now, tier_TIER_INTERACTIVE) < rank(now, tier_TIER_BATCH));
+    assert!(rank(now + start + 1, tier_TIER_LAT_CRITICAL) > rank(now, tier_TIER_BATCH));
+}
+
+#[test]
+fn a_niced_down_task_gets_shorter_turns_but_not_below_the_minimum() {
+    // SAFETY: pure arithmetic on its arguments.
+    unsafe {
+        assert_eq!(slice_for_weight(4 * MSEC, 100), 4 * MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, 8_800), 4 * MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, 50), 2 * MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, 1), MSEC);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_task_that_comes_and_goes_leaves_the_clock_where_it_was(
+        clock in 1u64 << 40..1 << 50, lag in -200_000_000i64..200_000_000,
+        weight in 1u32..=10_000, others in 1u64..100_000,
+    ) {
+        let vtime = clock.wrapping_add_signed(lag);
+        // SAFETY: pure arithmetic on its arguments.
+        let (with, without) = unsafe {
+            let with = clock.wrapping_add_signed(
+                vtime_clock_shift(vtime, clock, weight, others + u64::from(weight)));
+            (with, with.wrapping_sub(vtime_clock_shift(vtime, with, weight, others) as u64))
+        };
+        // Integer division loses less than the weights' ratio in ns.
+        let error = without.abs_diff(clock);
+        prop_assert!(error <= u64::from(weight) / others + 2, "{with} {without} {error}");
+    }
+
+    #[test]
+    fn every_wait_falls_between_the_edges_of_its_bucket(ns in 0u64..4_000_000_000) {
+        let bucket = bucket(ns);
+        prop_assert!(bucket_low_ns(bucket) <= ns);
+        prop_assert!(ns < bucket_low_ns(bucket + 1));
+    }
+
+    #[test]
+    fn no_wait_is_outside_the_histogram(ns: u64) {
+        prop_assert!(bucket(ns) < intf_consts_NR_HIST_BUCKETS);
+    }
+
+    #[test]
+    fn a_capped_vtime_never_lags_more_than_allowed(
+        clock: u64,
+        behind in 0u64..1_000_000 * MSEC,
+        lag_max in 1u64..100 * MSEC,
+        weight in 1u32..=10_000,
+    ) {
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe {
+            let allowed = vtime_charge(lag_max, weight);
+            let capped = vtime_cap_lag(clock.wrapping_sub(behind), clock, lag_max, weight);
+            prop_assert_eq!(clock.wrapping_sub(capped), behind.min(allowed));
+        }
+    }
+
+    #[test]
+    fn a_capped_debt_never_exceeds_its_bound(
+        clock: u64, ahead in 0u64..1_000_000 * MSEC, debt_max in 1u64..1000 * MSEC,
+    ) {
+        // SAFETY: pure arithmetic on its arguments.
+        let capped = unsafe { vtime_cap_debt(clock.wrapping_add(ahead), clock, debt_max) };
+        prop_assert_eq!(capped.wrapping_sub(clock), ahead.min(debt_max));
+    }
+
+    #[test]
+    fn a_heavier_task_is_never_charged_more(
+        wall_ns in 0u64..1_000_000 * MSEC, light in 1u32..=10_000, more in 0u32..=10_000,
+    ) {
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe {
+            prop_assert!(vtime_charge(wall_ns, light + more) <= vtime_charge(wall_ns, light));
+        }
+    }
+
+    #[test]
+    fn a_rebased_vtime_is_owed_what_it_was(old: u64, new: u64, lag in 0u64..1000 * MSEC) {
+        // SAFETY: pure arithmetic on its arguments.
+        let rebased = unsafe { vtime_rebase(old.wrapping_sub(lag), old, new) };
+        prop_assert_eq!(new.wrapping_sub(rebased), lag);
+    }
+
+    #[test]
+    fn an_average_stays_between_where_it_was_and_its_sample(
+        avg in 0u64..1 << 60, sample in 0u64..1 << 60, age in 0u32..20,
+    ) {
+        // SAFETY: pure arithmetic on its arguments.
+        let next = unsafe { classify_ewma(avg, sample, age) };
+        prop_assert!((avg.min(sample)..=avg.max(sample)).contains(&next));
+    }
+
+    #[test]
+    fn a_score_is_bounded_whatever_the_history(
+        wake: u64, switch: u64, runtime in 0u64..1 << 60, dev in 0u64..1 << 60,
+    ) {
+        // SAFETY: pure arithmetic on its arguments.
+        let score = unsafe { classify_score(wake, switch, runtime, dev) };
+        prop_assert!(score <= u64::from(classify_consts_SCORE_MAX));
+    }
+
+    #[test]
+    fn a_longer_burst_never_raises_the_score(
+        period in 1_000u64..1_000 * MSEC, burst in 0u64..1_000 * MSEC, more in 0u64..1_000 * MSEC,
+    ) {
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe {
+            prop_assert!(
+                classify_score(period, period, burst + more, 0)
+                    <= classify_score(period, period, burst, 0)
+            );
+        }
+    }
+
+    #[test]
+    fn a_slice_stays_between_its_bounds(avg in 0u64..10_000 * MSEC, slice in MSEC..20 * MSEC) {
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe {
+            for tier in [tier_TIER_INTERACTIVE, tier_TIER_LAT_CRITICAL] {
+                let granted = slice_for_tier(tier, avg, slice, 20 * MSEC);
+                prop_assert!((u64::from(slice_consts_SLICE_MIN_NS)..=slice).contains(&granted));
+            }
+            prop_assert_eq!(slice_for_tier(tier_TIER_BATCH, avg, slice, 20 * MSEC), 20 * MSEC);
+        }
+    }
+
+    #[test]
+    fn waiters_never_lengthen_a_slice(
+        waiting in 0u64..10_000, more in 0u64..10_000, cpus in 1u32..1024,
+    ) {
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe {
+            let slice = |nr| slice_contended(nr, cpus, 8 * MSEC, 20 * MSEC);
+            prop_assert!(slice(waiting + more) <= slice(waiting));
+            prop_assert!(slice(waiting) >= u64::from(slice_consts_SLICE_MIN_NS));
+        }
+    }
+}

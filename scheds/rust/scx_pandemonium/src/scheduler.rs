@@ -1,0 +1,232 @@
+//! The BPF half from the loader's side: open, configure, load, attach, read.
+//!
+//! The only module that touches the skeleton. Constants and maps are filled
+//! before the scheduler is attached, so that its first decision is made on the
+//! same tables as every later one.
+//!
+//! Not here: what to do with what is read (stats), the command line (cli).
+
+use std::fs;
+use std::mem::{MaybeUninit, size_of};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use log::info;
+use nix::unistd::geteuid;
+use scx_utils::{
+    NR_CPU_IDS, NR_CPUS_POSSIBLE, Topology, UserExitInfo, compat, scx_ops_attach, scx_ops_load,
+    scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
+};
+
+use crate::bpf_intf::{cpu_ctx, cpu_topo, llc_topo};
+use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
+use crate::cli::Opts;
+use crate::stats::Sample;
+use crate::topology::Tables;
+
+/// How long another scheduler may take to leave before we give up.
+const OTHER_SCHEDULER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often to look whether it has left.
+const OTHER_SCHEDULER_POLL: Duration = Duration::from_millis(50);
+
+/// The loaded and attached scheduler. Dropping it returns the machine to the
+/// kernel's default scheduler.
+pub struct Scheduler<'a> {
+    skel: BpfSkel<'a>,
+    link: Option<libbpf_rs::Link>,
+    nr_cpu_ids: u32,
+}
+
+impl<'a> Scheduler<'a> {
+    /// Load the scheduler with `opts` and attach it.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no sched_ext or lacks something needed, if permission
+    /// is missing, if another scheduler runs and stays, or if the BPF half does
+    /// not load.
+    pub fn init(opts: &Opts, open_object: &'a mut MaybeUninit<OpenObject>) -> Result<Self> {
+        wait_for_other_scheduler()?;
+        ensure!(
+            geteuid().is_root(),
+            "loading a scheduler into the kernel needs root: use sudo"
+        );
+        try_set_rlimit_infinity();
+
+        let topo = Topology::new().context("reading the CPU topology")?;
+        let nr_cpu_ids = (*NR_CPU_IDS).max(*NR_CPUS_POSSIBLE);
+        let tables = Tables::new(&topo, nr_cpu_ids)?;
+        info!(
+            "{} CPUs, {} LLC domains, {} NUMA nodes, SMT {}",
+            topo.all_cpus.len(),
+            tables.llcs.len(),
+            topo.nodes.len(),
+            if topo.smt_enabled { "on" } else { "off" }
+        );
+
+        let mut builder = BpfSkelBuilder::default();
+        builder.obj_builder.debug(opts.verbose);
+        let open_opts = opts.libbpf.clone().into_bpf_open_opts();
+        let mut skel = scx_ops_open!(builder, open_object, pandemonium_ops, open_opts)?;
+        configure(&mut skel, opts, &tables)?;
+
+        let mut skel = scx_ops_load!(skel, pandemonium_ops, uei)?;
+        fill_topology(&mut skel, &tables)?;
+        let link = scx_ops_attach!(skel, pandemonium_ops)?;
+
+        Ok(Scheduler {
+            skel,
+            link: Some(link),
+            nr_cpu_ids: u32::try_from(nr_cpu_ids)?,
+        })
+    }
+
+    /// Whether the kernel has unloaded the scheduler.
+    pub fn exited(&self) -> bool {
+        uei_exited!(&self.skel, uei)
+    }
+
+    /// The counters since the start, of all CPUs together.
+    ///
+    /// # Errors
+    ///
+    /// If a map cannot be read.
+    pub fn sample(&self) -> Result<Sample> {
+        let mut sample = Sample::default();
+        for cpu in 0..self.nr_cpu_ids {
+            let bytes = self
+                .skel
+                .maps
+                .cpu_ctxs
+                .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
+                .with_context(|| format!("reading the counters of CPU {cpu}"))?
+                .with_context(|| format!("CPU {cpu} has no counters"))?;
+            sample.add_cpu(&read_as::<cpu_ctx>(&bytes)?);
+        }
+        sample.nr_online_cpus = scx_utils::Cpumask::from_cpulist(
+            fs::read_to_string("/sys/devices/system/cpu/online")
+                .context("reading which CPUs are online")?
+                .trim(),
+        )?
+        .weight() as u64;
+        Ok(sample)
+    }
+
+    /// Detach and say why the scheduler ended.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel threw the scheduler out for an error or a stall.
+    pub fn finish(mut self) -> Result<UserExitInfo> {
+        self.link.take();
+        uei_report!(&self.skel, uei)
+    }
+}
+
+/// Wait until no other scheduler is attached, and name it if it stays.
+fn wait_for_other_scheduler() -> Result<()> {
+    let state_path = Path::new(compat::ROOT_PREFIX.as_str()).join("sys/kernel/sched_ext/state");
+    let read_state = || fs::read_to_string(&state_path).map(|state| state.trim().to_string());
+
+    let mut state = read_state().map_err(|_| {
+        anyhow!(
+            "this kernel has no sched_ext: boot one of Linux 6.12 or newer with \
+             CONFIG_SCHED_CLASS_EXT=y"
+        )
+    })?;
+    let started = Instant::now();
+    while state != "disabled" {
+        if started.elapsed() > OTHER_SCHEDULER_PATIENCE {
+            let name = fs::read_to_string("/sys/kernel/sched_ext/root/ops")
+                .map(|name| name.trim().to_string())
+                .unwrap_or_else(|_| "an unnamed one".to_string());
+            bail!("another sched_ext scheduler is running ({name}): stop it first");
+        }
+        sleep(OTHER_SCHEDULER_POLL);
+        state = read_state().context("reading the state of sched_ext")?;
+    }
+    Ok(())
+}
+
+/// Set what must be known before the programs are loaded.
+fn configure(skel: &mut OpenBpfSkel<'_>, opts: &Opts, tables: &Tables) -> Result<()> {
+    let nr_cpu_ids = u32::try_from(tables.cpus.len())?;
+    let nr_llcs = u32::try_from(tables.llcs.len())?;
+
+    let rodata = skel
+        .maps
+        .rodata_data
+        .as_mut()
+        .context("the BPF object has no constants")?;
+    rodata.nr_cpu_ids = nr_cpu_ids;
+    rodata.nr_llcs = nr_llcs;
+
+    skel.maps.cpu_ctxs.set_max_entries(nr_cpu_ids)?;
+    skel.maps.cpu_topos.set_max_entries(nr_cpu_ids)?;
+    skel.maps.slice_timers.set_max_entries(nr_cpu_ids)?;
+    skel.maps.llc_ctxs.set_max_entries(nr_llcs)?;
+    skel.maps.llc_topos.set_max_entries(nr_llcs)?;
+
+    let ops = skel.struct_ops.pandemonium_ops_mut();
+    ops.exit_dump_len = opts.exit_dump_len;
+    // An older kernel rejects a flag that it does not know; those are 0 here.
+    ops.flags = *compat::SCX_OPS_ENQ_EXITING
+        | *compat::SCX_OPS_KEEP_BUILTIN_IDLE
+        | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
+    info!("scheduler flags: {:#x}", ops.flags);
+    Ok(())
+}
+
+/// Fill the topology maps.
+fn fill_topology(skel: &mut BpfSkel<'_>, tables: &Tables) -> Result<()> {
+    for (cpu, entry) in (0u32..).zip(&tables.cpus) {
+        skel.maps
+            .cpu_topos
+            .update(
+                &cpu.to_ne_bytes(),
+                as_bytes::<cpu_topo>(entry),
+                MapFlags::ANY,
+            )
+            .with_context(|| format!("describing CPU {cpu}"))?;
+    }
+    for (llc_idx, entry) in (0u32..).zip(&tables.llcs) {
+        skel.maps
+            .llc_topos
+            .update(
+                &llc_idx.to_ne_bytes(),
+                as_bytes::<llc_topo>(entry),
+                MapFlags::ANY,
+            )
+            .with_context(|| format!("describing LLC domain {llc_idx}"))?;
+    }
+    Ok(())
+}
+
+/// Types of `intf.h`: plain C structs of integers without padding that matters.
+trait Plain: Copy {}
+impl Plain for cpu_ctx {}
+impl Plain for cpu_topo {}
+impl Plain for llc_topo {}
+
+/// View `value` as the bytes of a map value.
+fn as_bytes<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: `T` is a plain C struct and lives as long as the slice.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// Read a map value as a struct of `intf.h`.
+fn read_as<T: Plain>(bytes: &[u8]) -> Result<T> {
+    ensure!(
+        bytes.len() >= size_of::<T>(),
+        "a map value has {} bytes, {} were expected",
+        bytes.len(),
+        size_of::<T>()
+    );
+    // SAFETY: the length was checked, any bits are a valid `T`, and the read
+    // does not need alignment.
+    Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+}

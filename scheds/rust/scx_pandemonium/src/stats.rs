@@ -1,0 +1,334 @@
+//! Telemetry: what is reported, and how it is served and printed.
+//!
+//! The run loop hands out a [`Sample`], counters since the start. Each client
+//! gets the difference to its own previous sample as [`Metrics`], through the
+//! scx_stats server, so that several can watch at their own pace.
+//!
+//! Not here: what a counter counts (`enum stat_id` in `src/bpf/intf.h`).
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use scx_stats::prelude::*;
+use scx_stats_derive::{Stats, stat_doc};
+use serde::{Deserialize, Serialize};
+
+use crate::bpf_intf::*;
+use crate::hist;
+
+/// Counters of all CPUs, added up, since the scheduler started.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Number of CPUs that are online.
+    pub nr_online_cpus: u64,
+    /// Indexed by `stat_id`.
+    pub nr: [u64; stat_id_NR_STAT_IDS as usize],
+    /// Waits from wakeup to run, by tier.
+    pub wake_lat: [hist::Counts; tier_NR_TIERS as usize],
+    /// Voluntary sleeps, by length.
+    pub sleeps: [u64; intf_consts_NR_SLEEP_BUCKETS as usize],
+    /// Longest wait of any runnable task, in ns.
+    pub max_wait_ns: u64,
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        Sample {
+            nr_online_cpus: 0,
+            nr: [0; stat_id_NR_STAT_IDS as usize],
+            wake_lat: [[0; hist::NR_BUCKETS]; tier_NR_TIERS as usize],
+            sleeps: [0; intf_consts_NR_SLEEP_BUCKETS as usize],
+            max_wait_ns: 0,
+        }
+    }
+}
+
+impl Sample {
+    /// Add what one CPU counted.
+    pub fn add_cpu(&mut self, cpuc: &cpu_ctx) {
+        add(&mut self.nr, &cpuc.nr);
+        add(&mut self.sleeps, &cpuc.sleeps);
+        let rows = cpuc.wake_lat.chunks_exact(hist::NR_BUCKETS);
+        for (sums, counts) in self.wake_lat.iter_mut().zip(rows) {
+            add(sums, counts);
+        }
+        self.max_wait_ns = self.max_wait_ns.max(cpuc.max_wait_ns);
+    }
+
+    /// What happened between `earlier` and now. The longest wait stays that
+    /// since the start: it is a record, not a rate.
+    fn since(&self, earlier: &Sample) -> Sample {
+        let mut delta = self.clone();
+        subtract(&mut delta.nr, &earlier.nr);
+        subtract(&mut delta.sleeps, &earlier.sleeps);
+        for (counts, before) in delta.wake_lat.iter_mut().zip(&earlier.wake_lat) {
+            subtract(counts, before);
+        }
+        delta
+    }
+
+    fn count(&self, id: stat_id) -> u64 {
+        self.nr[id as usize]
+    }
+
+    fn wake_percentile_us(&self, tier: tier, percentile: f64) -> u64 {
+        hist::percentile_ns(&self.wake_lat[tier as usize], percentile).unwrap_or(0) / 1000
+    }
+
+    fn wake_mean_us(&self, tier: tier) -> u64 {
+        hist::mean_ns(&self.wake_lat[tier as usize]).unwrap_or(0) / 1000
+    }
+}
+
+fn add(sums: &mut [u64], values: &[u64]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += value;
+    }
+}
+
+/// Subtract counters; one that went back, since the scheduler was restarted in
+/// between, gives 0.
+fn subtract(values: &mut [u64], earlier: &[u64]) {
+    for (value, before) in values.iter_mut().zip(earlier) {
+        *value = value.saturating_sub(*before);
+    }
+}
+
+/// What happened in one interval.
+#[stat_doc]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[stat(top)]
+pub struct Metrics {
+    #[stat(desc = "Number of online CPUs")]
+    pub nr_cpus: u64,
+    #[stat(desc = "Tasks made ready to run and inserted somewhere")]
+    pub nr_placed: u64,
+    #[stat(desc = "Share of placed tasks that found an idle CPU, in percent")]
+    pub idle_pct: f64,
+    #[stat(desc = "Placed on an idle CPU")]
+    pub nr_idle: u64,
+    #[stat(desc = "Placed on the waker's CPU, which the waker hands over")]
+    pub nr_handoff: u64,
+    #[stat(desc = "Placed on a CPU that ran something of a lower tier")]
+    pub nr_preempt: u64,
+    #[stat(desc = "Per-CPU kernel threads placed on their CPU")]
+    pub nr_kthread: u64,
+    #[stat(desc = "Pinned tasks placed in their CPU's own queue")]
+    pub nr_own: u64,
+    #[stat(desc = "Placed in the interactive queue of an LLC domain")]
+    pub nr_interactive: u64,
+    #[stat(desc = "Placed in the batch queue of an LLC domain")]
+    pub nr_batch: u64,
+    #[stat(desc = "Enqueued because of a wakeup")]
+    pub nr_enq_wakeup: u64,
+    #[stat(desc = "Enqueued for another reason, such as the end of a slice")]
+    pub nr_enq_requeue: u64,
+    #[stat(desc = "Tasks taken from a CPU's own queue")]
+    pub nr_serve_own: u64,
+    #[stat(desc = "Tasks taken from the interactive queue of the domain")]
+    pub nr_serve_interactive: u64,
+    #[stat(desc = "Tasks taken from the batch queue of the domain")]
+    pub nr_serve_batch: u64,
+    #[stat(desc = "Tasks taken from the queues of another domain")]
+    pub nr_serve_stolen: u64,
+    #[stat(desc = "Slices renewed without a switch")]
+    pub nr_keep_running: u64,
+    #[stat(desc = "Times a CPU looked for work and found none")]
+    pub nr_dispatch_empty: u64,
+    #[stat(desc = "Idle CPUs woken by a kick")]
+    pub nr_kick_idle: u64,
+    #[stat(desc = "Slices ended by a timer, between two ticks")]
+    pub nr_slice_timer: u64,
+    #[stat(desc = "Runs cut short with slice left")]
+    pub nr_preempted: u64,
+    #[stat(desc = "Preemptions of an equal or higher tier: always 0")]
+    pub nr_preempt_equal: u64,
+    #[stat(desc = "Runs that began on another CPU than the last one")]
+    pub nr_migrate: u64,
+    #[stat(desc = "Runs that began in another LLC domain than the last one")]
+    pub nr_migrate_llc: u64,
+    #[stat(desc = "Times a CPU was taken by a higher scheduling class")]
+    pub nr_rt_release: u64,
+    #[stat(desc = "Wakeups of latency-critical tasks: mean wait, in us")]
+    pub lat_critical_mean_us: u64,
+    #[stat(desc = "Wakeups of latency-critical tasks: p99 of the wait, in us")]
+    pub lat_critical_p99_us: u64,
+    #[stat(desc = "Wakeups of interactive tasks: mean wait, in us")]
+    pub interactive_mean_us: u64,
+    #[stat(desc = "Wakeups of interactive tasks: p99 of the wait, in us")]
+    pub interactive_p99_us: u64,
+    #[stat(desc = "Wakeups of batch tasks: mean wait, in us")]
+    pub batch_mean_us: u64,
+    #[stat(desc = "Wakeups of batch tasks: p99 of the wait, in us")]
+    pub batch_p99_us: u64,
+    #[stat(desc = "Voluntary sleeps of at most 10 ms, in percent")]
+    pub io_pct: f64,
+    #[stat(desc = "Longest wait of a runnable task since the start, in us")]
+    pub max_wait_us: u64,
+}
+
+impl Metrics {
+    /// Report what `delta` holds.
+    fn new(delta: &Sample) -> Metrics {
+        let count = |id| delta.count(id);
+        let nr_idle = count(stat_id_STAT_PLACE_IDLE);
+        let nr_placed = (stat_id_STAT_PLACE_IDLE..=stat_id_STAT_PLACE_BATCH)
+            .map(|id| delta.count(id))
+            .sum();
+        let nr_sleeps: u64 = delta.sleeps.iter().sum();
+
+        Metrics {
+            nr_cpus: delta.nr_online_cpus,
+            nr_placed,
+            idle_pct: percent(nr_idle, nr_placed),
+            nr_idle,
+            nr_handoff: count(stat_id_STAT_PLACE_HANDOFF),
+            nr_preempt: count(stat_id_STAT_PLACE_PREEMPT),
+            nr_kthread: count(stat_id_STAT_PLACE_KTHREAD),
+            nr_own: count(stat_id_STAT_PLACE_OWN),
+            nr_interactive: count(stat_id_STAT_PLACE_INTERACTIVE),
+            nr_batch: count(stat_id_STAT_PLACE_BATCH),
+            nr_enq_wakeup: count(stat_id_STAT_ENQ_WAKEUP),
+            nr_enq_requeue: count(stat_id_STAT_ENQ_REQUEUE),
+            nr_serve_own: count(stat_id_STAT_SERVE_OWN),
+            nr_serve_interactive: count(stat_id_STAT_SERVE_INTERACTIVE),
+            nr_serve_batch: count(stat_id_STAT_SERVE_BATCH),
+            nr_serve_stolen: count(stat_id_STAT_SERVE_STOLEN),
+            nr_keep_running: count(stat_id_STAT_KEEP_RUNNING),
+            nr_dispatch_empty: count(stat_id_STAT_DISPATCH_EMPTY),
+            nr_kick_idle: count(stat_id_STAT_KICK_IDLE),
+            nr_slice_timer: count(stat_id_STAT_SLICE_TIMER),
+            nr_preempted: count(stat_id_STAT_PREEMPTED),
+            nr_preempt_equal: count(stat_id_STAT_PREEMPT_EQUAL),
+            nr_migrate: count(stat_id_STAT_MIGRATE),
+            nr_migrate_llc: count(stat_id_STAT_MIGRATE_LLC),
+            nr_rt_release: count(stat_id_STAT_RT_RELEASE),
+            lat_critical_mean_us: delta.wake_mean_us(tier_TIER_LAT_CRITICAL),
+            lat_critical_p99_us: delta.wake_percentile_us(tier_TIER_LAT_CRITICAL, 99.0),
+            interactive_mean_us: delta.wake_mean_us(tier_TIER_INTERACTIVE),
+            interactive_p99_us: delta.wake_percentile_us(tier_TIER_INTERACTIVE, 99.0),
+            batch_mean_us: delta.wake_mean_us(tier_TIER_BATCH),
+            batch_p99_us: delta.wake_percentile_us(tier_TIER_BATCH, 99.0),
+            io_pct: percent(delta.sleeps[0] + delta.sleeps[1], nr_sleeps),
+            max_wait_us: delta.max_wait_ns / 1000,
+        }
+    }
+
+    /// Print the telemetry line.
+    fn print(&self, out: &mut impl Write) -> Result<()> {
+        writeln!(
+            out,
+            "[pandemonium] placed {:>6} idle {:>3.0}% handoff {} preempt {} queued {}+{} own {} | \
+             keep {} timer {} | mig {} | wake p99 us: critical {} interactive {} batch {} | \
+             worst wait {} us",
+            self.nr_placed,
+            self.idle_pct,
+            self.nr_handoff,
+            self.nr_preempt,
+            self.nr_interactive,
+            self.nr_batch,
+            self.nr_own,
+            self.nr_keep_running,
+            self.nr_slice_timer,
+            self.nr_migrate,
+            self.lat_critical_p99_us,
+            self.interactive_p99_us,
+            self.batch_p99_us,
+            self.max_wait_us,
+        )?;
+        out.flush()?;
+        Ok(())
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    100.0 * part as f64 / whole as f64
+}
+
+/// The scx_stats server: each connection reads intervals of its own.
+pub fn server_data() -> StatsServerData<(), Sample> {
+    let open: Box<dyn StatsOpener<(), Sample>> = Box::new(move |(req_ch, res_ch)| {
+        req_ch.send(())?;
+        let mut earlier = res_ch.recv()?;
+
+        let read: Box<dyn StatsReader<(), Sample>> = Box::new(move |_args, (req_ch, res_ch)| {
+            req_ch.send(())?;
+            let now = res_ch.recv()?;
+            let metrics = Metrics::new(&now.since(&earlier));
+            earlier = now;
+            metrics.to_json()
+        });
+        Ok(read)
+    });
+
+    StatsServerData::new()
+        .add_meta(Metrics::meta())
+        .add_ops("top", StatsOps { open, close: None })
+}
+
+/// Print a line every `interval` until `shutdown` is set. Waits for a scheduler
+/// to appear if none runs.
+///
+/// # Errors
+///
+/// If the server answers with something else than [`Metrics`], or standard
+/// output is closed.
+pub fn monitor(interval: Duration, shutdown: Arc<AtomicBool>) -> Result<()> {
+    scx_utils::monitor_stats::<Metrics>(
+        &[],
+        interval,
+        || shutdown.load(Ordering::Relaxed),
+        |metrics| metrics.print(&mut std::io::stdout()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_holds_what_happened_in_it() {
+        let mut earlier = Sample::default();
+        earlier.nr[stat_id_STAT_PLACE_IDLE as usize] = 10;
+        let mut now = earlier.clone();
+        now.nr[stat_id_STAT_PLACE_IDLE as usize] = 13;
+        now.nr[stat_id_STAT_PLACE_BATCH as usize] = 1;
+        let metrics = Metrics::new(&now.since(&earlier));
+        assert_eq!(
+            (metrics.nr_idle, metrics.nr_batch, metrics.nr_placed),
+            (3, 1, 4)
+        );
+        assert_eq!(metrics.idle_pct, 75.0);
+    }
+
+    #[test]
+    fn a_counter_that_went_back_gives_nothing_rather_than_a_wrap() {
+        let mut earlier = Sample::default();
+        earlier.nr[stat_id_STAT_PLACE_IDLE as usize] = 10;
+        let metrics = Metrics::new(&Sample::default().since(&earlier));
+        assert_eq!(metrics.nr_idle, 0);
+    }
+
+    #[test]
+    fn the_placement_paths_add_up_to_the_placed() {
+        let mut sample = Sample::default();
+        for (id, count) in sample.nr.iter_mut().enumerate() {
+            *count = 1 << id;
+        }
+        let metrics = Metrics::new(&sample);
+        let paths = metrics.nr_idle
+            + metrics.nr_handoff
+            + metrics.nr_preempt
+            + metrics.nr_kthread
+            + metrics.nr_own
+            + metrics.nr_interactive
+            + metrics.nr_batch;
+        assert_eq!(paths, metrics.nr_placed);
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The test program as a program of the guest: what a shell cannot do.
+//!
+//! The guest runs this very program with `$GUEST_AGENT` set to one of the
+//! requests below; the answer goes to file descriptor 3, apart from what the
+//! test harness prints. So nothing has to be built or found besides the tests.
+//!
+//! - `stats`: the telemetry of the running scheduler since it was asked first,
+//!   a tenth of a second ago, by the scx_stats client, as JSON.
+//! - `stats-of-sleeper SLEEPS`: the telemetry of a task that sleeps so many
+//!   times, with counts of the same by the kernel.
+//! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
+//! - `load ...`: see load.rs.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use scx_stats::prelude::StatsClient;
+use serde_json::{Value, json};
+
+use crate::load;
+
+const REQUEST_ENV: &str = "GUEST_AGENT";
+
+/// Where the shell put the standard output that the harness does not have.
+const ANSWER_PATH: &str = "/proc/self/fd/3";
+
+/// How long the stats server may take to appear, and to answer.
+const SERVER_LIMIT: Duration = Duration::from_secs(3);
+const SERVER_POLL: Duration = Duration::from_millis(20);
+const ANSWER_LIMIT_MS: u64 = 5000;
+
+/// How long each sleep of the known sleeper is.
+const SLEEP: Duration = Duration::from_millis(1);
+
+/// The trace event that a wakeup is counted by.
+const WAKEUP_EVENT: &str = "/sys/kernel/tracing/events/sched/sched_wakeup";
+
+/// Priorities from here on are those of normal tasks; below are real-time ones.
+const NORMAL_PRIO_MIN: u64 = 100;
+
+/// Not a test but the door for the guest; without a request there is nothing
+/// to do.
+#[test]
+fn in_a_guest() -> ExitCode {
+    let Ok(request) = std::env::var(REQUEST_ENV) else {
+        return ExitCode::SUCCESS;
+    };
+    let words: Vec<&str> = request.split_whitespace().collect();
+    let answer = answer(&words).and_then(|answer| {
+        let mut file = File::create(ANSWER_PATH).context("opening the answer")?;
+        writeln!(file, "{answer}").context("answering")
+    });
+    match answer {
+        // The harness has nothing to say here.
+        Ok(()) => std::process::exit(0),
+        Err(err) => {
+            eprintln!("agent {request}: {err:#}");
+            std::process::exit(1)
+        }
+    }
+}
+
+fn answer(words: &[&str]) -> Result<String> {
+    match words {
+        ["stats"] => {
+            let mut stats = Stats::connect()?;
+            sleep(Duration::from_millis(100));
+            Ok(stats.read()?.to_string())
+        }
+        ["stats-of-sleeper", nr_sleeps] => stats_of_sleeper(nr_sleeps.parse()?),
+        ["rodata"] => rodata(),
+        ["load", words @ ..] => load::run(words),
+        _ => bail!("no such request"),
+    }
+}
+
+/// A connection to the scheduler's telemetry.
+struct Stats(StatsClient);
+
+impl Stats {
+    /// Connect, and let what happened so far count no more. The server appears
+    /// a little after the scheduler.
+    fn connect() -> Result<Stats> {
+        let started = Instant::now();
+        let client = loop {
+            match StatsClient::new().connect(Some(ANSWER_LIMIT_MS)) {
+                Err(_) if started.elapsed() < SERVER_LIMIT => sleep(SERVER_POLL),
+                result => break result.context("connecting to the stats server")?,
+            }
+        };
+        let mut stats = Stats(client);
+        stats.read()?;
+        Ok(stats)
+    }
+
+    /// What happened since it was read last.
+    fn read(&mut self) -> Result<Value> {
+        self.0
+            .request("stats", vec![("target".into(), "top".into())])
+            .context("asking for the telemetry")
+    }
+}
+
+/// Sleep `nr_sleeps` times and give what the scheduler counted meanwhile beside
+/// what the kernel counted.
+fn stats_of_sleeper(nr_sleeps: u64) -> Result<String> {
+    let trigger = format!("{WAKEUP_EVENT}/trigger");
+    let mut stats = Stats::connect()?;
+    fs::write(&trigger, "hist:keys=prio").context("counting wakeups")?;
+    stats.read()?;
+    let switches_before = switches()?;
+    let sleeps_before = voluntary_switches()?;
+    for _ in 0..nr_sleeps {
+        sleep(SLEEP);
+    }
+    let nr_own_sleeps = voluntary_switches()? - sleeps_before;
+    let metrics = stats.read()?;
+    let nr_switches = switches()? - switches_before;
+    let nr_wakeups = wakeups()?;
+    fs::write(&trigger, "!hist:keys=prio").context("counting no more")?;
+    let counted = json!({
+        "metrics": metrics,
+        "nr_own_sleeps": nr_own_sleeps,
+        "nr_switches": nr_switches,
+        "nr_wakeups": nr_wakeups,
+    });
+    Ok(counted.to_string())
+}
+
+/// Context switches of the machine since it booted.
+fn switches() -> Result<u64> {
+    number_after("/proc/stat", "ctxt ")
+}
+
+/// How often this thread gave its CPU up by itself.
+fn voluntary_switches() -> Result<u64> {
+    number_after("/proc/thread-self/status", "voluntary_ctxt_switches:")
+}
+
+fn number_after(path: &str, word: &str) -> Result<u64> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {path}"))?;
+    let number = text
+        .lines()
+        .find_map(|line| line.strip_prefix(word))
+        .with_context(|| format!("{path} has no {word}"))?;
+    Ok(number.trim().parse()?)
+}
+
+/// Wakeups of normal tasks, from lines such as `{ prio:  120 } hitcount:  20`.
+fn wakeups() -> Result<u64> {
+    let text = fs::read_to_string(format!("{WAKEUP_EVENT}/hist")).context("reading wakeups")?;
+    let mut sum = 0;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["{", "prio:", prio, "}", "hitcount:", count] = words.as_slice()
+            && prio.parse::<u64>()? >= NORMAL_PRIO_MIN
+        {
+            sum += count.parse::<u64>()?;
+        }
+    }
+    Ok(sum)
+}
+
+/// The bytes of the one map of constants that is loaded.
+fn rodata() -> Result<String> {
+    let mut ids = MapInfoIter::default()
+        .filter(|map| map.name.to_string_lossy().ends_with(".rodata"))
+        .map(|map| map.id);
+    let (Some(id), None) = (ids.next(), ids.next()) else {
+        bail!("there is not exactly one map of constants");
+    };
+    let map = MapHandle::from_map_id(id).context("opening the constants")?;
+    let bytes = map
+        .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
+        .context("reading the constants")?
+        .context("the constants are absent")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The scheduler attaches to machines of every size, says who it is, runs each
+//! task of a mixed load and goes.
+
+use anyhow::Result;
+use scx_guest::Kernel;
+
+use crate::world::World;
+use crate::{constants, kernels};
+
+const SCRIPT: &str = "\
+begin
+fact name $(cat /sys/kernel/sched_ext/root/ops)
+fact constants $(agent rodata)
+load 1
+stop INT
+";
+
+/// What the name begins with; the build's target follows.
+const NAME: &str = "pandemonium_6.0.0";
+
+/// The longest that a worker may wait in a load of about six tasks for each
+/// CPU: many rounds of the queue, far below a stall.
+const GAP_MAX_MS: u64 = 250;
+
+fn attaches(kernel: &Kernel, topology: &str) -> Result<()> {
+    let told = World::new(kernel, topology)?.run(SCRIPT)?;
+    let name: String = told.one("name")?;
+    told.check(name.starts_with(NAME), || {
+        format!("the scheduler calls itself {name}")
+    })?;
+    constants::check_all_set(&told, kernel)?;
+    told.check_load(GAP_MAX_MS)?;
+    told.check_stops()
+}
+
+mod first_kernel {
+    use super::*;
+
+    #[test]
+    fn schedules_on_1_cpu() -> Result<()> {
+        attaches(&kernels::first()?, "1x1x1x1")
+    }
+
+    #[test]
+    fn schedules_on_2_cpus() -> Result<()> {
+        attaches(&kernels::first()?, "1x1x2x1")
+    }
+
+    #[test]
+    fn schedules_on_4_cpus() -> Result<()> {
+        attaches(&kernels::first()?, "1x1x4x1")
+    }
+
+    #[test]
+    fn schedules_on_8_cpus() -> Result<()> {
+        attaches(&kernels::first()?, "1x1x8x1")
+    }
+
+    #[test]
+    fn schedules_on_2_nodes_with_smt() -> Result<()> {
+        attaches(&kernels::first()?, "2x1x2x2")
+    }
+}
+
+mod second_kernel {
+    use super::*;
+
+    fn attaches_if_there(topology: &str) -> Result<()> {
+        match kernels::second()? {
+            Some(kernel) => attaches(&kernel, topology),
+            None => Ok(()),
+        }
+    }
+
+    #[test]
+    fn schedules_on_1_cpu() -> Result<()> {
+        attaches_if_there("1x1x1x1")
+    }
+
+    #[test]
+    fn schedules_on_2_cpus() -> Result<()> {
+        attaches_if_there("1x1x2x1")
+    }
+
+    #[test]
+    fn schedules_on_4_cpus() -> Result<()> {
+        attaches_if_there("1x1x4x1")
+    }
+
+    #[test]
+    fn schedules_on_8_cpus() -> Result<()> {
+        attaches_if_there("1x1x8x1")
+    }
+
+    #[test]
+    fn schedules_on_2_nodes_with_smt() -> Result<()> {
+        attaches_if_there("2x1x2x2")
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+//! CPUs go off and come back under a load, and nobody is left behind.
+
+use anyhow::Result;
+use scx_guest::Kernel;
+
+use crate::kernels;
+use crate::world::World;
+
+/// How often every CPU but the first goes off and comes back.
+const NR_CYCLES: u64 = 5;
+
+/// The workers of a CPU that goes off are pinned to it; the kernel lets them run
+/// elsewhere then. The load begins on all CPUs.
+const SCRIPT: &str = "\
+cpu=/sys/devices/system/cpu/cpu
+begin
+agent load 8 $NR_CPUS >/tmp/load &
+load=$!
+sleep 0.3
+cycle=0
+while [ $cycle -lt $NR_CYCLES ]; do
+	for i in $(seq $((NR_CPUS - 1))); do
+		echo 0 >$cpu$i/online || give_up \"CPU $i did not go off\"
+		is_running $pid || give_up \"the scheduler left when CPU $i went off\"
+	done
+	sleep 0.1
+	for i in $(seq $((NR_CPUS - 1))); do
+		echo 1 >$cpu$i/online || give_up \"CPU $i did not come back\"
+		is_running $pid || give_up \"the scheduler left when CPU $i came back\"
+	done
+	sleep 0.1
+	is_running $load || give_up 'the load ended before the cycles'
+	cycle=$((cycle + 1))
+done
+wait $load || give_up 'the load failed'
+while read -r line; do
+	fact load $line
+done </tmp/load
+fact enabled $(cat /sys/kernel/sched_ext/enable_seq)
+stop INT
+";
+
+/// The longest that a worker may wait, in ms. At times all of them share one
+/// CPU, and stopping the machine takes some time of everybody.
+const GAP_MAX_MS: u64 = 1500;
+
+fn survives(kernel: &Kernel) -> Result<()> {
+    let script = format!("NR_CYCLES={NR_CYCLES}\n{SCRIPT}");
+    let told = World::flat(kernel, 4)?.run(&script)?;
+    // Attached once: it did not leave and come back either.
+    told.check_eq("schedulers enabled", told.one("enabled")?, 1)?;
+    told.check_load(GAP_MAX_MS)?;
+    told.check_stops()
+}
+
+#[test]
+fn nobody_is_left_behind_while_cpus_come_and_go() -> Result<()> {
+    survives(&kernels::first()?)
+}

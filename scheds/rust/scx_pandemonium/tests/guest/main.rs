@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The scheduler in a real kernel: one boot for each promise that only a boot
+//! can keep, one file for each kind of promise.
+//!
+//! A guest's clock counts instructions, so a test that fails once fails every
+//! time; its message holds the command that repeats it. Variables:
+//!
+//! - `SCX_GUEST_KERNEL`, `SCX_GUEST_KERNEL_2`: images to boot. Tests of the
+//!   second kernel are skipped without one.
+//! - `SCX_GUEST_SEED`: shifts the phases of every run.
+//! - `SCX_PANDEMONIUM_BIN`: the program under test, such as one that was broken
+//!   on purpose to see a test fail.
+
+mod acceptance;
+mod affinity;
+mod agent;
+mod attach;
+mod constants;
+mod hotplug;
+mod input;
+mod kernels;
+mod load;
+mod rival;
+mod share;
+mod stall;
+mod stats;
+mod stop;
+mod world;

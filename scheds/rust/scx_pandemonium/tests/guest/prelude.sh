@@ -1,0 +1,79 @@
+# prelude: what every script of the guest tests begins with
+#
+# $SCHEDULER and $AGENT are the names of the two programs. Facts go to the host
+# as `key value` lines; they are kept in memory until the end, since writing to
+# a port takes time of the guest.
+
+STATE=/sys/kernel/sched_ext/state
+FACTS=/tmp/facts
+LOG=/tmp/log
+: >$FACTS >$LOG
+trap 'cat $FACTS >/dev/report; sed "s/^/log: /" $LOG' EXIT
+
+# fact KEY VALUE: tell the host.
+fact() {
+	key=$1
+	shift
+	echo "$key $*" >>$FACTS
+}
+
+# give_up WHY: end the test as failed.
+give_up() {
+	fact gave_up "$*"
+	exit 1
+}
+
+# now: the guest's time in $now_ms, in steps of 10 ms, without a fork.
+now() {
+	read -r up _ </proc/uptime
+	now_ms=$((${up%.*} * 1000 + (1${up#*.} - 100) * 10))
+}
+
+# agent WORDS: the test program as a program of the guest; see agent.rs.
+agent() {
+	GUEST_AGENT="$*" "$AGENT" agent::in_a_guest --exact --nocapture \
+		--test-threads=1 3>&1 >/dev/null
+}
+
+is_running() {
+	[ -e /proc/$1/exe ]
+}
+
+# wait_state STATE PID: until the kernel is there, as long as PID runs.
+wait_state() {
+	until read -r state <$STATE && [ "$state" = "$1" ]; do
+		is_running $2 || return 1
+		usleep 10000
+	done
+}
+
+# begin ARGS: start the scheduler; it schedules when this returns. Its process
+# is $pid.
+begin() {
+	"$SCHEDULER" "$@" 2>>$LOG &
+	pid=$!
+	wait_state enabled $pid || give_up "the scheduler did not start"
+}
+
+# stop SIGNAL: stop the scheduler and tell its exit code, the time in ms and the
+# state of the kernel.
+stop() {
+	now
+	stopped_at=$now_ms
+	kill -$1 $pid
+	wait $pid
+	code=$?
+	now
+	read -r state <$STATE
+	fact stop_code $code
+	fact stop_ms $((now_ms - stopped_at))
+	fact stop_state $state
+}
+
+# load SECONDS [churn]: run the load of load.rs and tell what became of it.
+load() {
+	agent load $1 $NR_CPUS ${2:-} >/tmp/load || give_up "the load failed"
+	while read -r line; do
+		fact load $line
+	done </tmp/load
+}

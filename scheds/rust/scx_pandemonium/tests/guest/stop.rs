@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+//! However the scheduler ends, the kernel is back on its own at once.
+
+use anyhow::Result;
+use scx_guest::Kernel;
+
+use crate::kernels;
+use crate::world::World;
+
+/// The hogs keep every CPU busy while the second stop has to be done.
+const SCRIPT: &str = "\
+begin
+sleep 0.5
+stop INT
+begin
+hogs=
+for i in $(seq $((2 * NR_CPUS))); do
+	while :; do :; done &
+	hogs=\"$hogs $!\"
+done
+sleep 0.5
+stop TERM
+kill $hogs
+begin
+sleep 0.5
+kill -KILL $pid
+now
+killed_at=$now_ms
+wait $pid
+fact kill_code $?
+until read -r state <$STATE && [ $state = disabled ]; do
+	now
+	[ $((now_ms - killed_at)) -lt 5000 ] || give_up 'still scheduling after kill -9'
+	usleep 10000
+done
+now
+fact kill_ms $((now_ms - killed_at))
+";
+
+/// What a shell says of a process that SIGKILL ended.
+const KILLED: i32 = 128 + 9;
+
+/// The kernel's own cleaning up after a process takes no longer than a stop.
+const KILL_MAX_MS: u64 = 500;
+
+fn ends_well(kernel: &Kernel) -> Result<()> {
+    let told = World::flat(kernel, 2)?.run(SCRIPT)?;
+    println!("stops took {:?} ms", told.all::<u64>("stop_ms")?);
+    told.check_stops()?;
+    told.check_eq("exit code after SIGKILL", told.one("kill_code")?, KILLED)?;
+    let kill_ms: u64 = told.one("kill_ms")?;
+    told.check(kill_ms <= KILL_MAX_MS, || {
+        format!("the kernel was back on its default {kill_ms} ms after SIGKILL")
+    })
+}
+
+#[test]
+fn sigint_sigterm_and_sigkill_give_the_kernel_back() -> Result<()> {
+    ends_well(&kernels::first()?)
+}
+
+#[test]
+fn sigint_sigterm_and_sigkill_give_the_second_kernel_back() -> Result<()> {
+    match kernels::second()? {
+        Some(kernel) => ends_well(&kernel),
+        None => Ok(()),
+    }
+}
