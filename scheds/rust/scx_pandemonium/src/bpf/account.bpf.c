@@ -74,23 +74,6 @@ static void file_migration(struct task_ctx *taskc, struct cpu_ctx *cpuc)
 		stat_inc(cpuc, STAT_MIGRATE_LLC);
 }
 
-/*
- * The task of @taskc was taken from the runqueue of a CPU that goes offline: let
- * that CPU look at its runqueue. The kernel waits there until nothing is left,
- * and an idle CPU does not see that another one took the last task.
- */
-static void release_offline_cpu(struct task_ctx *taskc, struct cpu_ctx *cpuc)
-{
-	s32 queued_cpu = taskc->queued_cpu;
-	struct cpu_ctx *queued_cpuc;
-
-	if (queued_cpu == cpuc->cpu)
-		return;
-	queued_cpuc = lookup_cpu(queued_cpu);
-	if (queued_cpuc && queued_cpuc->is_offline)
-		scx_bpf_kick_cpu(queued_cpu, 0);
-}
-
 __hidden void account_running(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
@@ -105,7 +88,6 @@ __hidden void account_running(struct task_struct *p)
 		return;
 	file_wait(taskc, cpuc, now);
 	file_migration(taskc, cpuc);
-	release_offline_cpu(taskc, cpuc);
 	queue_join_llc(p, taskc, llcc);
 	queue_cap_lag(p, taskc, llcc);
 	classify_served_tier(p, taskc, llcc);

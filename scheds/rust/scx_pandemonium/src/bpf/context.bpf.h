@@ -43,7 +43,6 @@ struct task_ctx {
 	u32 served_tier;  /* what it may claim now; not above tier */
 	u32 is_sponsored; /* a new task that was let through the gate */
 	u32 is_waking;	  /* 1 between a wakeup and the run it causes */
-	s32 queued_cpu;	  /* place: CPU that it was queued for */
 	s32 last_cpu;	  /* where it ran last; -1 if never */
 
 	/* account: for the dump. */

@@ -207,10 +207,17 @@ __hidden bool dispatch_missed_work(s32 cpu)
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 
 	/*
+	 * A CPU that dies must not kick, not even itself: the interrupt that
+	 * carries out its kicks is gone already, the kick would stay pending,
+	 * and with it every later one of that CPU once it is back.
+	 */
+	if (!cpuc || cpuc->is_offline)
+		return false;
+	/*
 	 * Not every task that waits is work for this CPU: it may not be allowed
 	 * here. What was there when the CPU looked is no reason to look again,
 	 * else it would never get to rest.
 	 */
-	return cpuc && (scx_bpf_dsq_nr_queued(queue_own(cpu)) ||
-			queue_nr_inserts() != cpuc->seen_inserts);
+	return scx_bpf_dsq_nr_queued(queue_own(cpu)) ||
+	       queue_nr_inserts() != cpuc->seen_inserts;
 }

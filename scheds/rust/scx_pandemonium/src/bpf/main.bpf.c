@@ -154,10 +154,8 @@ void BPF_STRUCT_OPS(pandemonium_cpu_offline, s32 cpu)
 	if (!llcc)
 		return;
 	cpuc->is_offline = 1;
-	preempt_withdraw(cpuc, llcc);
 	queue_drain_own(cpu);
-	/* It may be idle already and must see what was moved. */
-	scx_bpf_kick_cpu(cpu, 0);
+	preempt_leave(cpuc, llcc);
 }
 
 s32 BPF_STRUCT_OPS(pandemonium_init_task, struct task_struct *p,

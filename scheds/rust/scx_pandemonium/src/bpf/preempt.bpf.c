@@ -11,6 +11,8 @@ enum preempt_consts {
 	VICTIM_TRIES_MAX = 4,
 	/* cpuc->is_victim holds this plus the tier while the CPU is offered. */
 	OFFERED = 1,
+	/* How often a CPU that goes offline looks whether it may. */
+	OFFLINE_POLL_NS = 2 * NSEC_PER_MSEC,
 };
 
 struct slice_timer {
@@ -25,6 +27,28 @@ struct {
 	__type(value, struct slice_timer);
 } slice_timers SEC(".maps");
 
+static bool is_online(s32 cpu)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	bool is_set = bpf_cpumask_test_cpu(cpu, online);
+
+	scx_bpf_put_cpumask(online);
+	return is_set;
+}
+
+/*
+ * Let @cpu, which goes offline, look at its runqueue, and again until it is
+ * gone. The kernel waits there for the last task to leave, but an idle CPU does
+ * not see that another one took it.
+ */
+static void nudge_offline(struct bpf_timer *timer, s32 cpu)
+{
+	if (!is_online(cpu))
+		return;
+	scx_bpf_kick_cpu(cpu, 0);
+	bpf_timer_start(timer, OFFLINE_POLL_NS, 0);
+}
+
 /*
  * End the slice of CPU @key if its time has come; else, since the slice was
  * renewed after the timer was armed, look again when it has.
@@ -38,6 +62,10 @@ static int slice_timer_fn(void *map, u32 *key, struct bpf_timer *timer)
 		return 0;
 	ends_at = READ_ONCE(cpuc->slice_ends_at);
 	WRITE_ONCE(cpuc->timer_at, 0);
+	if (cpuc->is_offline) {
+		nudge_offline(timer, *key);
+		return 0;
+	}
 	if (!ends_at)
 		return 0;
 
@@ -257,12 +285,24 @@ __hidden void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 	preempt_offer(cpuc, llcc, TIER_LAT_CRITICAL);
 }
 
+__hidden void preempt_leave(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+{
+	u32 key = cpuc->cpu;
+	struct slice_timer *st = bpf_map_lookup_elem(&slice_timers, &key);
+
+	preempt_withdraw(cpuc, llcc);
+	if (st)
+		nudge_offline(&st->timer, key);
+}
+
 __hidden void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 left_ns)
 {
 	u64 ends_at = bpf_ktime_get_ns() + left_ns;
 	struct slice_timer *st;
 	u32 key = cpuc->cpu;
 
+	if (cpuc->is_offline)
+		return;
 	WRITE_ONCE(cpuc->slice_ends_at, ends_at);
 	/* A timer that fires before that will look and arm itself again. */
 	if (cpuc->timer_at && !vtime_before(ends_at, cpuc->timer_at))

@@ -44,6 +44,12 @@ void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 tier);
 /* The CPU of @cpuc was taken by another class: nobody may choose it. */
 void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 
+/*
+ * The CPU of @cpuc goes offline: nobody may choose it, and the tasks that are
+ * still on its runqueue may leave.
+ */
+void preempt_leave(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
+
 /* End what runs on this CPU in @left_ns, between two ticks if need be. */
 void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 left_ns);
 

@@ -15,7 +15,7 @@ const NR_CYCLES: u64 = 5;
 const SCRIPT: &str = "\
 cpu=/sys/devices/system/cpu/cpu
 begin
-agent load 8 $NR_CPUS >/tmp/load &
+agent load 4 $NR_CPUS >/tmp/load &
 load=$!
 sleep 0.3
 cycle=0

@@ -46,6 +46,7 @@ const LAST: &str = "scx_pandemonium: ";
 #[test]
 fn a_stall_ends_with_an_error_and_a_readable_dump() -> Result<()> {
     let told = World::flat(&kernels::first()?, 2)?
+        .with_program("chrt")?
         .allow_scx_error()
         .run(SCRIPT)?;
     told.check_eq("exit code after a stall", told.one("code")?, 1)?;
