@@ -10,7 +10,7 @@ const ROOMS: &[&str] = &[
 ];
 
 /// Headers of pure arithmetic, compiled into BPF and into the unit tests.
-const POLICY: &[&str] = &["classify", "gate", "hist", "slice", "vtime"];
+const POLICY: &[&str] = &["classify", "clock", "gate", "hist", "slice", "vtime"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut builder = scx_cargo::BpfBuilder::new()?;

@@ -36,9 +36,7 @@ __hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
 
 	taskc->started_at = now;
 	taskc->slice_used_ns += ran_ns;
-	taskc->vtime += vtime_charge(ran_ns, p->scx.weight);
-	queue_advance_clock(llcc, ran_ns);
-	queue_cap_lag(p, taskc, llcc);
+	queue_charge(p, taskc, llcc, ran_ns);
 	classify_stopping(taskc, ran_ns);
 	classify_served_tier(p, taskc, llcc);
 }
@@ -89,10 +87,7 @@ __hidden void account_running(struct task_struct *p)
 	file_wait(taskc, cpuc, now);
 	file_migration(taskc, cpuc);
 	queue_join_llc(p, taskc, llcc);
-	queue_cap_lag(p, taskc, llcc);
 	classify_served_tier(p, taskc, llcc);
-	if (taskc->served_tier == TIER_BATCH && p->nr_cpus_allowed > 1)
-		queue_catch_up_clock(llcc, taskc->vtime);
 	taskc->slice_ns = p->scx.slice;
 	account_begin_run(p, taskc, cpuc, llcc, now);
 }

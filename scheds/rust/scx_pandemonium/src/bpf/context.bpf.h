@@ -16,6 +16,7 @@
 
 #include <scx/common.bpf.h>
 #include "intf.h"
+#include "policy/clock.h"
 
 struct task_ctx {
 	/* queue: what the task is owed, and where it stands in the queue. */
@@ -50,9 +51,10 @@ struct task_ctx {
 };
 
 struct llc_ctx {
-	u32 idx;	  /* topo: its index */
-	u64 clock;	  /* queue: vtime of a task with its fair share */
-	u64 weight_sum;	  /* queue: weights of all runnable tasks */
+	u32 idx; /* topo: its index */
+	/* queue: vtime of a task with its fair share; the lock is for writers */
+	struct vtime_clock clock;
+	struct bpf_spin_lock clock_lock;
 	u32 nr_cpus;	  /* topo: how many CPUs the domain has */
 	u64 nr_inserts;	  /* queue: tasks ever queued here */
 	u64 gate_full_at; /* classify: see policy/gate.h */

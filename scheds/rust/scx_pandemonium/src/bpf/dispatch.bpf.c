@@ -106,14 +106,14 @@ static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 	topo = try_lookup_llc_topo(llcc->idx);
 	if (!topo)
 		return false;
-	weight_after = llcc->weight_sum + WEIGHT_NICE_0;
+	weight_after = llcc->clock.weight_sum + WEIGHT_NICE_0;
 	bpf_for(i, 0, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
 		other = lookup_llc(topo->neighbours[i]);
 		if (!other)
 			break;
-		if (other->weight_sum * llcc->nr_cpus >
+		if (other->clock.weight_sum * llcc->nr_cpus >
 			    weight_after * other->nr_cpus &&
 		    serve(cpuc, queue_batch(other->idx), STAT_SERVE_STOLEN))
 			return true;

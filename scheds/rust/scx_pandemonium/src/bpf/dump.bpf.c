@@ -18,7 +18,7 @@ __hidden void dump_all(void)
 		scx_bpf_dump("LLC %u: interactive %d, batch %d, clock %llu\n",
 			     i, scx_bpf_dsq_nr_queued(queue_interactive(i)),
 			     scx_bpf_dsq_nr_queued(queue_batch(i)),
-			     llcc->clock);
+			     llcc->clock.at);
 	}
 }
 
@@ -50,7 +50,7 @@ __hidden void dump_task(struct task_struct *p)
 		return;
 	scx_bpf_dump("tier %u, score %llu, age %u, LLC %u, ahead %lld us\n",
 		     taskc->tier, taskc->score, taskc->age, taskc->llc_idx,
-		     (s64)(taskc->vtime - llcc->clock) / NSEC_PER_USEC);
+		     (s64)(taskc->vtime - llcc->clock.at) / NSEC_PER_USEC);
 	scx_bpf_dump("run %llu us, wakes every %llu us, waits for %llu us\n",
 		     taskc->avg_runtime_ns / NSEC_PER_USEC,
 		     taskc->wake_interval_ns / NSEC_PER_USEC,

@@ -137,7 +137,7 @@ struct cpu_ctx {
 	/* By the clock of timers, CLOCK_MONOTONIC: */
 	u64 slice_ends_at; /* when its slice ends; 0: nobody waits */
 	u64 timer_at;	   /* when the slice timer fires; 0: it rests */
-	u64 curr_rank;	   /* rank of that task, see policy/vtime.h */
+	u64 curr_rank;	   /* its rank at started_at, see policy/vtime.h */
 	u32 curr_tier;	   /* tier in which it runs */
 	u32 curr_weight;   /* its weight, 1..10000 */
 	u64 balance_at;	   /* when to look beyond its domain again */

@@ -79,7 +79,7 @@ void BPF_STRUCT_OPS(pandemonium_runnable, struct task_struct *p, u64 enq_flags)
 	queue_join_llc(p, taskc, llcc);
 	if (enq_flags & SCX_ENQ_WAKEUP)
 		queue_cap_lag(p, taskc, llcc);
-	queue_count_weight(p, taskc, llcc);
+	queue_join_clock(p, taskc, llcc);
 }
 
 void BPF_STRUCT_OPS(pandemonium_running, struct task_struct *p)
@@ -103,7 +103,7 @@ void BPF_STRUCT_OPS(pandemonium_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!taskc)
 		return;
-	queue_discount_weight(taskc);
+	queue_leave_clock(taskc);
 	/* Not every dequeue is a sleep: a change of nice is none. */
 	if (deq_flags & SCX_DEQ_SLEEP)
 		classify_sleep(p, taskc, scx_bpf_now());
@@ -179,7 +179,7 @@ void BPF_STRUCT_OPS(pandemonium_enable, struct task_struct *p)
 		return;
 	/* A new task is owed nothing and owes nothing. */
 	taskc->llc_idx = llcc->idx;
-	taskc->vtime = llcc->clock;
+	taskc->vtime = llcc->clock.at;
 	taskc->is_rotated = 1;
 }
 

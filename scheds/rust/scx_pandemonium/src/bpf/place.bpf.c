@@ -222,7 +222,6 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 
 	stat_inc(this_cpuc, is_wakeup ? STAT_ENQ_WAKEUP : STAT_ENQ_REQUEUE);
 	queue_join_llc(p, taskc, llcc);
-	queue_cap_lag(p, taskc, llcc);
 	classify_served_tier(p, taskc, llcc);
 
 	if (is_pinned(p))

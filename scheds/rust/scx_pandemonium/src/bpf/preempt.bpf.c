@@ -141,6 +141,17 @@ static void unmark_victim(struct llc_ctx *llcc, s32 cpu, u32 tier)
 		bpf_cpumask_clear_cpu(cpu, mask);
 }
 
+/* Return the rank by now of what runs on @cpuc's CPU. */
+static u64 curr_rank(const struct cpu_ctx *cpuc)
+{
+	u64 ran_ns = scx_bpf_now() - cpuc->started_at;
+
+	/* Stamped by another CPU, whose clock may be ahead of ours. */
+	if ((s64)ran_ns < 0)
+		ran_ns = 0;
+	return cpuc->curr_rank + vtime_charge(ran_ns, cpuc->curr_weight);
+}
+
 /*
  * Take the CPU of @cpuc off the offer for @p.
  *
@@ -165,7 +176,7 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 		return false;
 	if (p->scx.weight < WEIGHT_NICE_0 && p->scx.weight < cpuc->curr_weight)
 		return false;
-	if (vtime_before(cpuc->curr_rank,
+	if (vtime_before(curr_rank(cpuc),
 			 vtime_rank(taskc->vtime, tier, taskc->is_sponsored)))
 		return false;
 	if (!__sync_bool_compare_and_swap(&cpuc->is_victim, offer, 0))

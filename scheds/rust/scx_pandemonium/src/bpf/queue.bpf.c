@@ -33,8 +33,9 @@ __hidden s32 queue_init(void)
 	return 0;
 }
 
-__hidden void queue_cap_lag(struct task_struct *p, struct task_ctx *taskc,
-			    struct llc_ctx *llcc)
+/* Return the earliest vtime that @taskc may have beside the clock of @llcc. */
+static u64 capped_vtime(struct task_struct *p, struct task_ctx *taskc,
+			struct llc_ctx *llcc)
 {
 	/*
 	 * Credit is for those who use it for a fast answer. A batch task that
@@ -45,26 +46,17 @@ __hidden void queue_cap_lag(struct task_struct *p, struct task_ctx *taskc,
 				 ? knobs.batch_lag_max_ns
 				 : knobs.lag_max_ns;
 
-	u64 vtime = vtime_cap_lag(taskc->vtime, llcc->clock, lag_max_ns,
-				  p->scx.weight);
-	bool is_counted = taskc->counted_weight;
-
-	if (vtime == taskc->vtime)
-		return;
-	/* The clock is the average of what counts: it must see the change. */
-	queue_discount_weight(taskc);
-	taskc->vtime = vtime;
-	taskc->place_vtime = vtime;
-	if (is_counted)
-		queue_count_weight(p, taskc, llcc);
+	return vtime_cap_lag(taskc->vtime, READ_ONCE(llcc->clock.at),
+			     lag_max_ns, p->scx.weight);
 }
 
-__hidden void queue_catch_up_clock(struct llc_ctx *llcc, u64 vtime)
+__hidden void queue_cap_lag(struct task_struct *p, struct task_ctx *taskc,
+			    struct llc_ctx *llcc)
 {
-	u64 clock = READ_ONCE(llcc->clock);
-
-	if (vtime_before(clock + knobs.lag_max_ns, vtime))
-		__sync_val_compare_and_swap(&llcc->clock, clock, vtime);
+	if (taskc->counted_weight)
+		return;
+	taskc->vtime = capped_vtime(p, taskc, llcc);
+	taskc->place_vtime = taskc->vtime;
 }
 
 __hidden u64 queue_slice_ns(struct task_ctx *taskc)
@@ -77,7 +69,7 @@ __hidden u64 queue_rank(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	u64 vtime = taskc->is_rotated ? taskc->vtime : taskc->place_vtime;
 
-	vtime = vtime_cap_debt(vtime, llcc->clock, DEBT_MAX_NS);
+	vtime = vtime_cap_debt(vtime, llcc->clock.at, DEBT_MAX_NS);
 	return vtime_rank(vtime, taskc->served_tier, taskc->is_sponsored);
 }
 
@@ -125,31 +117,63 @@ __hidden u32 queue_nr_waiting(const struct cpu_ctx *cpuc)
 	       scx_bpf_dsq_nr_queued(queue_batch(cpuc->llc_idx));
 }
 
-__hidden void queue_advance_clock(struct llc_ctx *llcc, u64 ran_ns)
+/* Return the weight with which @p counts beside what is in @llcc already. */
+static u32 feasible_weight(struct task_struct *p, struct task_ctx *taskc,
+			   struct llc_ctx *llcc)
 {
-	__sync_fetch_and_add(&llcc->clock,
-			     vtime_clock_step(ran_ns, llcc->weight_sum));
+	u64 others = READ_ONCE(llcc->clock.weight_sum) - taskc->counted_weight;
+
+	return clock_feasible_weight(p->scx.weight, others, llcc->nr_cpus);
 }
 
-__hidden void queue_count_weight(struct task_struct *p, struct task_ctx *taskc,
-				 struct llc_ctx *llcc)
+__hidden void queue_charge(struct task_struct *p, struct task_ctx *taskc,
+			   struct llc_ctx *llcc, u64 ran_ns)
 {
-	u32 weight = p->scx.weight;
-	u64 weight_sum;
+	u64 step = vtime_charge(ran_ns, p->scx.weight), vtime, capped;
+	u32 old_weight = taskc->counted_weight, weight;
 
-	queue_discount_weight(taskc);
+	taskc->vtime += step;
+	if (!old_weight)
+		return;
+	weight = feasible_weight(p, taskc, llcc);
+	capped = capped_vtime(p, taskc, llcc);
+	vtime = taskc->vtime;
+
+	bpf_spin_lock(&llcc->clock_lock);
+	clock_advance(&llcc->clock, step, old_weight);
+	if (weight != old_weight || capped != vtime) {
+		clock_leave(&llcc->clock, vtime, old_weight);
+		clock_join(&llcc->clock, capped, weight);
+	}
+	bpf_spin_unlock(&llcc->clock_lock);
+
 	taskc->counted_weight = weight;
-	weight_sum = __sync_fetch_and_add(&llcc->weight_sum, weight) + weight;
-	__sync_fetch_and_add(&llcc->clock,
-			     vtime_clock_shift(taskc->vtime, llcc->clock,
-					       weight, weight_sum));
+	if (capped == vtime)
+		return;
+	taskc->vtime = capped;
+	taskc->place_vtime = capped;
 }
 
-__hidden void queue_discount_weight(struct task_ctx *taskc)
+__hidden void queue_join_clock(struct task_struct *p, struct task_ctx *taskc,
+			       struct llc_ctx *llcc)
+{
+	u64 vtime = taskc->vtime;
+	u32 weight;
+
+	queue_leave_clock(taskc);
+	weight = feasible_weight(p, taskc, llcc);
+	taskc->counted_weight = weight;
+
+	bpf_spin_lock(&llcc->clock_lock);
+	clock_join(&llcc->clock, vtime, weight);
+	bpf_spin_unlock(&llcc->clock_lock);
+}
+
+__hidden void queue_leave_clock(struct task_ctx *taskc)
 {
 	u32 weight = taskc->counted_weight;
+	u64 vtime = taskc->vtime;
 	struct llc_ctx *llcc;
-	u64 weight_sum;
 
 	if (!weight)
 		return;
@@ -157,10 +181,10 @@ __hidden void queue_discount_weight(struct task_ctx *taskc)
 	llcc = lookup_llc(taskc->llc_idx);
 	if (!llcc)
 		return;
-	weight_sum = __sync_fetch_and_sub(&llcc->weight_sum, weight) - weight;
-	__sync_fetch_and_sub(&llcc->clock,
-			     vtime_clock_shift(taskc->vtime, llcc->clock,
-					       weight, weight_sum));
+
+	bpf_spin_lock(&llcc->clock_lock);
+	clock_leave(&llcc->clock, vtime, weight);
+	bpf_spin_unlock(&llcc->clock_lock);
 }
 
 __hidden void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
@@ -172,17 +196,17 @@ __hidden void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
 	if (taskc->llc_idx == llcc->idx)
 		return;
 	/* It leaves the old clock at the vtime that it had by that clock. */
-	queue_discount_weight(taskc);
+	queue_leave_clock(taskc);
 	old_llcc = lookup_llc(taskc->llc_idx);
 	if (old_llcc) {
-		taskc->vtime = vtime_rebase(taskc->vtime, old_llcc->clock,
-					    llcc->clock);
-		taskc->place_vtime = vtime_rebase(taskc->place_vtime,
-						  old_llcc->clock, llcc->clock);
+		taskc->vtime = vtime_rebase(taskc->vtime, old_llcc->clock.at,
+					    llcc->clock.at);
+		taskc->place_vtime = vtime_rebase(
+			taskc->place_vtime, old_llcc->clock.at, llcc->clock.at);
 	}
 	taskc->llc_idx = llcc->idx;
 	if (is_counted)
-		queue_count_weight(p, taskc, llcc);
+		queue_join_clock(p, taskc, llcc);
 }
 
 __hidden void queue_drain_own(s32 cpu)

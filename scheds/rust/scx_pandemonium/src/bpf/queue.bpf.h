@@ -60,13 +60,6 @@ void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
 void queue_cap_lag(struct task_struct *p, struct task_ctx *taskc,
 		   struct llc_ctx *llcc);
 
-/*
- * The task that is owed most of all in the batch queue of @llcc starts at
- * @vtime: the clock cannot be much behind that. Tasks that no share would be
- * enough for, such as a very heavy one alone on its CPU, hold the average back.
- */
-void queue_catch_up_clock(struct llc_ctx *llcc, u64 vtime);
-
 /* Return the slice of a task in the tier that it is served in, in ns. */
 u64 queue_slice_ns(struct task_ctx *taskc);
 
@@ -95,18 +88,19 @@ u64 queue_nr_inserts(void);
 /* Return how many tasks wait in the queues that @cpuc's CPU serves first. */
 u32 queue_nr_waiting(const struct cpu_ctx *cpuc);
 
-/* A task of @llcc ran for @ran_ns: the clock of the domain moves on. */
-void queue_advance_clock(struct llc_ctx *llcc, u64 ran_ns);
-
 /*
- * @p is runnable, or moved to @llcc while it was: its weight counts there and
- * the clock shifts towards it.
+ * @p of @llcc ran for @ran_ns: it is charged for it and the clock moves on. If
+ * it is still owed more than anybody may be, it loses the rest.
  */
-void queue_count_weight(struct task_struct *p, struct task_ctx *taskc,
-			struct llc_ctx *llcc);
+void queue_charge(struct task_struct *p, struct task_ctx *taskc,
+		  struct llc_ctx *llcc, u64 ran_ns);
 
-/* The task of @taskc is runnable no longer: undo queue_count_weight(). */
-void queue_discount_weight(struct task_ctx *taskc);
+/* @p is runnable in @llcc: the clock counts it. */
+void queue_join_clock(struct task_struct *p, struct task_ctx *taskc,
+		      struct llc_ctx *llcc);
+
+/* The task of @taskc is runnable no longer: undo queue_join_clock(). */
+void queue_leave_clock(struct task_ctx *taskc);
 
 /* Let everything in the own queue of @cpu, which goes offline, go elsewhere. */
 void queue_drain_own(s32 cpu);

@@ -150,21 +150,57 @@ fn a_niced_down_task_gets_shorter_turns_but_not_below_the_minimum() {
 }
 
 proptest! {
+    /// Whatever tasks do, the clock shows their average to the last ns: what is
+    /// owed by all and to all is zero.
     #[test]
-    fn a_task_that_comes_and_goes_leaves_the_clock_where_it_was(
-        clock in 1u64 << 40..1 << 50, lag in -200_000_000i64..200_000_000,
-        weight in 1u32..=10_000, others in 1u64..100_000,
+    fn the_clock_is_the_exact_average_whatever_tasks_do(
+        start in any::<u64>(),
+        moves in proptest::collection::vec((0usize..8, 1u32..=10_000, 0u64..100 * MSEC), 1..400),
     ) {
-        let vtime = clock.wrapping_add_signed(lag);
+        let mut clock = vtime_clock { at: start, rest: 0, weight_sum: 0 };
+        let mut tasks: [Option<(i128, u32)>; 8] = [None; 8];
+        let vtime = |offset: i128| start.wrapping_add(offset as u64);
+        for (who, weight, amount) in moves {
+            // SAFETY: pure arithmetic on its arguments.
+            tasks[who] = unsafe {
+                match tasks[who] {
+                    None => {
+                        let offset = i128::from(amount) - 50_000_000;
+                        clock_join(&mut clock, vtime(offset), weight);
+                        Some((offset, weight))
+                    }
+                    Some((offset, weight)) if amount % 3 == 0 => {
+                        clock_leave(&mut clock, vtime(offset), weight);
+                        None
+                    }
+                    Some((offset, weight)) => {
+                        clock_advance(&mut clock, amount, weight);
+                        Some((offset + i128::from(amount), weight))
+                    }
+                }
+            };
+            let there: Vec<(i128, u32)> = tasks.iter().flatten().copied().collect();
+            let sum: i128 = there.iter().map(|(_, weight)| i128::from(*weight)).sum();
+            prop_assert_eq!(i128::from(clock.weight_sum), sum);
+            if sum > 0 {
+                let total: i128 = there.iter().map(|(offset, w)| offset * i128::from(*w)).sum();
+                let at = i128::from(clock.at.wrapping_sub(start) as i64);
+                prop_assert_eq!(at * sum + i128::from(clock.rest), total);
+            }
+        }
+    }
+
+    #[test]
+    fn a_feasible_weight_is_no_more_than_a_cpu_can_serve(
+        weight in 1u32..=10_000, others in 0u64..1_000_000, nr_cpus in 1u32..512,
+    ) {
         // SAFETY: pure arithmetic on its arguments.
-        let (with, without) = unsafe {
-            let with = clock.wrapping_add_signed(
-                vtime_clock_shift(vtime, clock, weight, others + u64::from(weight)));
-            (with, with.wrapping_sub(vtime_clock_shift(vtime, with, weight, others) as u64))
-        };
-        // Integer division loses less than the weights' ratio in ns.
-        let error = without.abs_diff(clock);
-        prop_assert!(error <= u64::from(weight) / others + 2, "{with} {without} {error}");
+        let counted = unsafe { clock_feasible_weight(weight, others, nr_cpus) };
+        prop_assert!(counted >= weight.min(100) && counted <= weight);
+        if nr_cpus > 1 && u64::from(counted) > 100 {
+            // It gets at most one of the CPUs: weight / (weight + others) <= 1 / CPUs.
+            prop_assert!(u64::from(counted) * u64::from(nr_cpus - 1) <= others);
+        }
     }
 
     #[test]

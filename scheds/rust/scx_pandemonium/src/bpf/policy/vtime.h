@@ -3,15 +3,8 @@
  * vtime: who is owed CPU time
  *
  * Every task has a vtime: the CPU time it used, scaled by its weight, so that
- * tasks which get their fair shares advance alike. A domain has a clock that
- * shows the average vtime of its runnable tasks, by weight (the virtual time of
- * EEVDF, Stoica and Abdel-Wahab 1995): for every stretch that any of them runs
- * it moves by that stretch divided by their weights, and a task that comes or
- * goes shifts it towards or away from its own vtime. A task behind the clock is
- * owed time (it has credit), one ahead of it has used more than its share.
- *
- * Unlike the vtime of whatever runs, such a clock cannot be pulled along by
- * tasks that take more than their share.
+ * tasks which get their fair shares advance alike. What a task is owed is how
+ * far it is behind the clock of its domain (clock.h).
  *
  * vtime wraps; it is compared by signed difference only and never with plain
  * nanoseconds.
@@ -38,34 +31,6 @@ enum vtime_consts {
 static inline bool vtime_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
-}
-
-/*
- * Return how far the clock of a domain moves when one of its tasks runs for
- * @ran_ns while runnable tasks of @weight_sum in all share it.
- */
-static inline u64 vtime_clock_step(u64 ran_ns, u64 weight_sum)
-{
-	return ran_ns * WEIGHT_NICE_0 / (weight_sum ? weight_sum : WEIGHT_MAX);
-}
-
-/*
- * Return by how much the clock of a domain moves when a task of @weight at
- * @vtime joins tasks that then have @weight_sum in all. When it leaves, the
- * clock moves back by what this returns for the sum without it.
- */
-static inline s64 vtime_clock_shift(u64 vtime, u64 clock, u32 weight,
-				    u64 weight_sum)
-{
-	u64 distance =
-		vtime_before(vtime, clock) ? clock - vtime : vtime - clock;
-	u64 shift;
-
-	if (!weight_sum)
-		return 0;
-	/* BPF before its fourth version divides unsigned only. */
-	shift = distance * weight / weight_sum;
-	return vtime_before(vtime, clock) ? -(s64)shift : (s64)shift;
 }
 
 /*
