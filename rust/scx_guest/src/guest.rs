@@ -21,7 +21,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use crate::console::{Verdict, Watcher};
 use crate::initramfs::{self, Root};
 use crate::qemu::{self, Machine};
-use crate::{Error, Failure, Kernel, Result, Topology, progress};
+use crate::{Error, Failure, Kernel, Result, Topology, default_cache_dir, progress, steady};
 
 const NR_CPUS_DFL: u32 = 4;
 const MEMORY_MIB_DFL: u32 = 2048;
@@ -224,7 +224,11 @@ impl Guest {
             progress::spinner(message)
         };
 
-        let mut process = self.start(&initrd, &files)?;
+        let core = match self.clock {
+            Clock::Deterministic { .. } => steady::Core::claim(&default_cache_dir()?),
+            Clock::Kvm => None,
+        };
+        let mut process = self.start(&initrd, &files, core.as_ref())?;
         let mut watcher = Watcher::new(&mark, self.is_scx_error_allowed);
         let end = self.watch(
             &mut process,
@@ -299,7 +303,7 @@ impl Guest {
         )
     }
 
-    fn start(&self, initrd: &File, files: &Files) -> Result<Process> {
+    fn start(&self, initrd: &File, files: &Files, core: Option<&steady::Core>) -> Result<Process> {
         let machine = Machine {
             topology: self.topology,
             memory_mib: self.memory_mib,
@@ -319,10 +323,14 @@ impl Guest {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(stderr);
-        // SAFETY: the closure runs between fork and exec and makes one system
-        // call; it allocates nothing and takes no lock.
+        let core = core.map(steady::Core::set);
+        // SAFETY: the closure runs between fork and exec and makes system
+        // calls; it allocates nothing and takes no lock.
         unsafe {
-            command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+            command.pre_exec(move || {
+                set_parent_process_death_signal(Some(Signal::KILL))?;
+                core.as_ref().map_or(Ok(()), steady::Core::enter)
+            });
         }
         command
             .spawn()
@@ -340,7 +348,9 @@ impl Guest {
         on_line: &mut dyn FnMut(&str),
     ) -> Result<End> {
         let mut over_at: Option<Instant> = None;
+        let mut is_quiet = self.clock == Clock::Kvm;
         loop {
+            is_quiet = is_quiet || steady::quiet_main_thread(process.0.id());
             // Asked before reading, so that the last lines are read after the
             // last write.
             let status = process.try_wait()?;

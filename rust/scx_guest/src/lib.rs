@@ -44,6 +44,7 @@ mod kernel;
 mod progress;
 mod qemu;
 mod shell;
+mod steady;
 mod topology;
 
 pub mod apt;

@@ -89,6 +89,8 @@ pub(crate) fn command(machine: &Machine) -> Command {
     ]);
     command.args(topology_args(&machine.topology, machine.memory_mib));
     command.args([
+        "-name",
+        "guest,debug-threads=on",
         "-nodefaults",
         "-no-user-config",
         "-display",

@@ -20,6 +20,7 @@ mod hotplug;
 mod input;
 mod kernels;
 mod load;
+mod repeat;
 mod rival;
 mod share;
 mod stall;

@@ -187,7 +187,6 @@ impl World {
 }
 
 /// What a guest told.
-#[allow(dead_code)] // The console and the report are read when a test is debugged.
 pub struct Told {
     /// Values by key, in the order they were told.
     facts: BTreeMap<String, Vec<String>>,
