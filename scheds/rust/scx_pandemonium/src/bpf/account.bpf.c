@@ -32,9 +32,13 @@ __hidden void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
 __hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
 			      struct llc_ctx *llcc, u64 now)
 {
-	u64 ran_ns = now - taskc->started_at;
+	s64 ran_ns = now - taskc->started_at;
 
+	/* A change of nice or affinity may come from a CPU with another clock. */
+	if (ran_ns < 0)
+		ran_ns = 0;
 	taskc->started_at = now;
+	queue_join_llc(p, taskc, llcc);
 	taskc->slice_used_ns += ran_ns;
 	queue_charge(p, taskc, llcc, ran_ns);
 	classify_stopping(taskc, ran_ns);
@@ -44,13 +48,16 @@ __hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
 /* File how long @taskc waited from becoming ready to running. */
 static void file_wait(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now)
 {
-	u64 wait_ns = now - taskc->enqueued_at;
+	s64 wait_ns = now - taskc->enqueued_at;
 
 	if (!taskc->enqueued_at)
 		return;
+	/* Stamped by another CPU, whose clock may be ahead of ours. */
+	if (wait_ns < 0)
+		wait_ns = 0;
 	taskc->enqueued_at = 0;
 	taskc->last_wait_ns = wait_ns;
-	if (wait_ns > cpuc->max_wait_ns)
+	if ((u64)wait_ns > cpuc->max_wait_ns)
 		cpuc->max_wait_ns = wait_ns;
 	if (taskc->is_waking) {
 		taskc->is_waking = 0;
@@ -75,7 +82,7 @@ static void file_migration(struct task_ctx *taskc, struct cpu_ctx *cpuc)
 __hidden void account_running(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
-	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
+	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
 	struct llc_ctx *llcc;
 	u64 now = scx_bpf_now();
 
@@ -95,7 +102,7 @@ __hidden void account_running(struct task_struct *p)
 __hidden void account_tick(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
-	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
+	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
 	u64 now = scx_bpf_now();
 
@@ -108,13 +115,13 @@ __hidden void account_tick(struct task_struct *p)
 __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
-	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
+	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
 	struct llc_ctx *llcc;
 	u64 now = scx_bpf_now();
 
 	if (!taskc || !cpuc)
 		return;
-	llcc = lookup_llc(taskc->llc_idx);
+	llcc = lookup_llc(cpuc->llc_idx);
 	if (!llcc)
 		return;
 	account_end_run(p, taskc, llcc, now);

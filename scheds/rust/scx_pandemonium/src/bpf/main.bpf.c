@@ -68,8 +68,7 @@ void BPF_STRUCT_OPS(pandemonium_dispatch, s32 cpu, struct task_struct *prev)
 void BPF_STRUCT_OPS(pandemonium_runnable, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
-	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
-
+	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
 
 	if (!taskc || !llcc)
@@ -78,7 +77,7 @@ void BPF_STRUCT_OPS(pandemonium_runnable, struct task_struct *p, u64 enq_flags)
 			  enq_flags & SCX_ENQ_WAKEUP);
 	queue_join_llc(p, taskc, llcc);
 	if (enq_flags & SCX_ENQ_WAKEUP)
-		queue_cap_lag(p, taskc, llcc);
+		queue_bound_lag(p, taskc, llcc);
 	queue_join_clock(p, taskc, llcc);
 }
 

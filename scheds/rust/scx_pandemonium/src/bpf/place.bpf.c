@@ -95,7 +95,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	if (!llcc)
 		return prev_cpu;
 	queue_join_llc(p, taskc, llcc);
-	queue_cap_lag(p, taskc, llcc);
+	queue_bound_lag(p, taskc, llcc);
 	if (wake_flags & SCX_WAKE_FORK)
 		sponsor_child(taskc, llcc);
 	classify_served_tier(p, taskc, llcc);

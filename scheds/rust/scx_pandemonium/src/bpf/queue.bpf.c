@@ -5,11 +5,6 @@
 #include "policy/vtime.h"
 
 enum queue_room_consts {
-	/*
-	 * How far ahead of the clock a task may be queued, in vtime. A slice
-	 * of the lightest task is worth more than this.
-	 */
-	DEBT_MAX_NS = 200 * NSEC_PER_MSEC,
 	/* Tasks that one drain moves at most; the rest is left to the next. */
 	DRAIN_MAX_TASKS = 4096,
 };
@@ -33,10 +28,11 @@ __hidden s32 queue_init(void)
 	return 0;
 }
 
-/* Return the earliest vtime that @taskc may have beside the clock of @llcc. */
-static u64 capped_vtime(struct task_struct *p, struct task_ctx *taskc,
-			struct llc_ctx *llcc)
+/* Return the vtime of @taskc within what may be owed to it and by it. */
+static u64 bounded_vtime(struct task_struct *p, struct task_ctx *taskc,
+			 struct llc_ctx *llcc)
 {
+	u64 clock = READ_ONCE(llcc->clock.at);
 	/*
 	 * Credit is for those who use it for a fast answer. A batch task that
 	 * slept gets to the front once. One that did not sleep was kept waiting
@@ -46,16 +42,17 @@ static u64 capped_vtime(struct task_struct *p, struct task_ctx *taskc,
 				 ? knobs.batch_lag_max_ns
 				 : knobs.lag_max_ns;
 
-	return vtime_cap_lag(taskc->vtime, READ_ONCE(llcc->clock.at),
-			     lag_max_ns, p->scx.weight);
+	return vtime_cap_debt(
+		vtime_cap_lag(taskc->vtime, clock, lag_max_ns, p->scx.weight),
+		clock, knobs.lag_max_ns, p->scx.weight);
 }
 
-__hidden void queue_cap_lag(struct task_struct *p, struct task_ctx *taskc,
-			    struct llc_ctx *llcc)
+__hidden void queue_bound_lag(struct task_struct *p, struct task_ctx *taskc,
+			      struct llc_ctx *llcc)
 {
 	if (taskc->counted_weight)
 		return;
-	taskc->vtime = capped_vtime(p, taskc, llcc);
+	taskc->vtime = bounded_vtime(p, taskc, llcc);
 	taskc->place_vtime = taskc->vtime;
 }
 
@@ -68,8 +65,6 @@ __hidden u64 queue_slice_ns(struct task_ctx *taskc)
 __hidden u64 queue_rank(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	u64 vtime = taskc->is_rotated ? taskc->vtime : taskc->place_vtime;
-
-	vtime = vtime_cap_debt(vtime, llcc->clock.at, DEBT_MAX_NS);
 	return vtime_rank(vtime, taskc->served_tier, taskc->is_sponsored);
 }
 
@@ -129,29 +124,29 @@ static u32 feasible_weight(struct task_struct *p, struct task_ctx *taskc,
 __hidden void queue_charge(struct task_struct *p, struct task_ctx *taskc,
 			   struct llc_ctx *llcc, u64 ran_ns)
 {
-	u64 step = vtime_charge(ran_ns, p->scx.weight), vtime, capped;
+	u64 step = vtime_charge(ran_ns, p->scx.weight), vtime, bounded;
 	u32 old_weight = taskc->counted_weight, weight;
 
 	taskc->vtime += step;
 	if (!old_weight)
 		return;
 	weight = feasible_weight(p, taskc, llcc);
-	capped = capped_vtime(p, taskc, llcc);
+	bounded = bounded_vtime(p, taskc, llcc);
 	vtime = taskc->vtime;
 
 	bpf_spin_lock(&llcc->clock_lock);
 	clock_advance(&llcc->clock, step, old_weight);
-	if (weight != old_weight || capped != vtime) {
+	if (weight != old_weight || bounded != vtime) {
 		clock_leave(&llcc->clock, vtime, old_weight);
-		clock_join(&llcc->clock, capped, weight);
+		clock_join(&llcc->clock, bounded, weight);
 	}
 	bpf_spin_unlock(&llcc->clock_lock);
 
 	taskc->counted_weight = weight;
-	if (capped == vtime)
+	if (bounded == vtime)
 		return;
-	taskc->vtime = capped;
-	taskc->place_vtime = capped;
+	taskc->vtime = bounded;
+	taskc->place_vtime = bounded;
 }
 
 __hidden void queue_join_clock(struct task_struct *p, struct task_ctx *taskc,

@@ -57,8 +57,8 @@ void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
 		    struct llc_ctx *llcc);
 
 /* Cap what a task that wakes into @llcc is owed for its sleep. */
-void queue_cap_lag(struct task_struct *p, struct task_ctx *taskc,
-		   struct llc_ctx *llcc);
+void queue_bound_lag(struct task_struct *p, struct task_ctx *taskc,
+		     struct llc_ctx *llcc);
 
 /* Return the slice of a task in the tier that it is served in, in ns. */
 u64 queue_slice_ns(struct task_ctx *taskc);

@@ -232,11 +232,16 @@ proptest! {
 
     #[test]
     fn a_capped_debt_never_exceeds_its_bound(
-        clock: u64, ahead in 0u64..1_000_000 * MSEC, debt_max in 1u64..1000 * MSEC,
+        clock: u64, ahead in 0u64..1_000_000 * MSEC, debt_max in 1u64..100 * MSEC,
+        weight in 1u32..=10_000,
     ) {
         // SAFETY: pure arithmetic on its arguments.
-        let capped = unsafe { vtime_cap_debt(clock.wrapping_add(ahead), clock, debt_max) };
-        prop_assert_eq!(capped.wrapping_sub(clock), ahead.min(debt_max));
+        let (bounded, turn) = unsafe {
+            (vtime_cap_debt(clock.wrapping_add(ahead), clock, debt_max, weight),
+             vtime_charge(4 * MSEC, weight))
+        };
+        let most = turn.min(200 * MSEC).max(debt_max);
+        prop_assert_eq!(bounded.wrapping_sub(clock), ahead.min(most));
     }
 
     #[test]

@@ -23,6 +23,10 @@ enum vtime_consts {
 	/* What a tier is worth against the one below, see vtime_rank(). */
 	HEAD_START_INTERACTIVE_NS = 2 * NSEC_PER_MSEC,
 	HEAD_START_LAT_CRITICAL_NS = 4 * NSEC_PER_MSEC,
+	/* What a task may owe, see vtime_cap_debt(). */
+	DEBT_TURN_NS = 4 * NSEC_PER_MSEC,
+	DEBT_MAX_NS = 200 * NSEC_PER_MSEC,
+
 	/* A first run that was let through the gate: to exec, draw a window. */
 	HEAD_START_FIRST_RUN_NS = 12 * NSEC_PER_MSEC,
 };
@@ -64,17 +68,24 @@ static inline u64 vtime_cap_lag(u64 vtime, u64 clock, u64 lag_max_ns,
 }
 
 /*
- * Cap how far ahead of its domain's clock a task may be queued.
+ * Cap how far a task may be ahead of its domain's clock.
  *
- * A very light task would otherwise be charged so much for one slice that its
- * turn comes after the patience of the kernel's watchdog ends.
+ * One that had a CPU to itself, by its affinity or since no more than that was
+ * runnable, used more than its share and kept nobody waiting. It need not pay
+ * for that when it has to share again: it owes at most @debt_max_ns of vtime, or
+ * what a turn of DEBT_TURN_NS is worth at its @weight, if that is more; but
+ * never so much that its turn comes after the patience of the watchdog ends.
  *
  * Return @vtime, or the latest vtime allowed if it is after that.
  */
-static inline u64 vtime_cap_debt(u64 vtime, u64 clock, u64 debt_max)
+static inline u64 vtime_cap_debt(u64 vtime, u64 clock, u64 debt_max_ns,
+				 u32 weight)
 {
-	u64 latest = clock + debt_max;
+	u64 turn = vtime_charge(DEBT_TURN_NS, weight), latest;
 
+	if (turn > DEBT_MAX_NS)
+		turn = DEBT_MAX_NS;
+	latest = clock + (turn > debt_max_ns ? turn : debt_max_ns);
 	return vtime_before(latest, vtime) ? latest : vtime;
 }
 
