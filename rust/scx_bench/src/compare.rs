@@ -10,16 +10,18 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::guest::{Results, Sample};
+use serde::Serialize;
+
 use crate::result::{Better, Metric, ScenarioResult};
+use crate::results::{Results, Sample};
 use crate::stats::Spread;
 use crate::table;
 
 /// Figures no further apart than this count as equal.
-const TIE: f64 = 0.10;
+pub const TIE: f64 = 0.10;
 
 /// A row of a table: one figure under every scheduler.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// Id of the scenario.
     pub scenario: String,
@@ -35,7 +37,7 @@ pub struct Row {
 }
 
 /// Outcome of many duels.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Score {
     /// Rows in which the first is better by more than 10%.
     pub wins: usize,
@@ -48,7 +50,7 @@ pub struct Score {
 impl Row {
     /// How far a value is from good: the smaller, the better. `None` for a
     /// figure that is neither good nor bad.
-    fn badness(&self, value: f64) -> Option<f64> {
+    pub fn badness(&self, value: f64) -> Option<f64> {
         match self.better {
             Better::Lower => Some(value),
             Better::Higher => Some(-value),
@@ -101,14 +103,7 @@ impl Row {
 /// The tables of all topologies, failures after each, as text.
 pub fn tables(results: &Results) -> String {
     let mut text = String::new();
-    let mut topologies: Vec<(&str, u32)> = Vec::new();
-    for sample in &results.samples {
-        let topology = (sample.topology.as_str(), sample.cpus);
-        if sample.cpus > 0 && !topologies.contains(&topology) {
-            topologies.push(topology);
-        }
-    }
-    for (topology, cpus) in topologies {
+    for (topology, cpus) in results.machines() {
         let _ = writeln!(
             text,
             "\n{cpus} CPUs ({topology}), Linux {}, median of {} seeds [min..max], * = best or \
@@ -119,7 +114,10 @@ pub fn tables(results: &Results) -> String {
         text.push_str(&table(results, &rows));
         text.push_str(&matrix_text(results, &rows));
     }
-    text.push_str(&failures(results));
+    for (index, line) in failures(results).iter().enumerate() {
+        let before = if index == 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{before}no result: {line}");
+    }
     text
 }
 
@@ -223,7 +221,7 @@ pub fn rows(results: &Results, topology: &str) -> Vec<Row> {
             .map(|(scheduler, _)| {
                 let values = values(&samples, scheduler, &scenario, &metric.name);
                 // Fewer than all seeds is no median of them.
-                let is_whole = values.len() as u64 == results.seeds;
+                let is_whole = values.len() == results.nr_samples(scheduler, topology);
                 if is_whole { Spread::of(&values) } else { None }
             })
             .collect();
@@ -334,9 +332,9 @@ fn values(samples: &[&Sample], scheduler: &str, scenario: &str, metric: &str) ->
         .collect()
 }
 
-/// What has no result, a line for each.
-fn failures(results: &Results) -> String {
-    let mut text = String::new();
+/// What has no result and why, a line for each.
+pub fn failures(results: &Results) -> Vec<String> {
+    let mut lines = Vec::new();
     for sample in &results.samples {
         for failure in &sample.result.failures {
             let scenario = failure.scenario.as_deref().unwrap_or("all");
@@ -344,17 +342,14 @@ fn failures(results: &Results) -> String {
                 0 => sample.scheduler.clone(),
                 cpus => format!("{}, {cpus} CPUs, seed {}", sample.scheduler, sample.seed),
             };
-            let _ = writeln!(text, "no result: {place}, {scenario}: {}", failure.message);
+            lines.push(format!("{place}, {scenario}: {}", failure.message));
         }
     }
-    if text.is_empty() {
-        text
-    } else {
-        format!("\n{text}")
-    }
+    lines
 }
 
-fn align(lines: &[Vec<String>]) -> String {
+/// Lines of cells as columns.
+pub(crate) fn align(lines: &[Vec<String>]) -> String {
     let nr_columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         lines
@@ -380,47 +375,22 @@ fn align(lines: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Failure, RunResult};
-    use crate::system::MachineCounters;
+    use crate::result::Failure;
+    use crate::testing;
 
     fn sample(scheduler: &str, seed: u64, value: f64, better: Better) -> Sample {
-        let metric = Metric {
-            name: "wake_p99".into(),
-            value,
-            unit: "ms".into(),
-            better,
-            headline: true,
-        };
-        let scenario = ScenarioResult {
-            scenario: "saturation".into(),
-            cpus: 4,
+        let figure = testing::metric("wake_p99", value, "ms", better);
+        testing::sample(
+            scheduler,
             seed,
-            seconds: 1.0,
-            metrics: vec![metric],
-            latencies: Vec::new(),
-            groups: Vec::new(),
-            machine: MachineCounters::default(),
-            callbacks: Vec::new(),
-        };
-        Sample {
-            scheduler: scheduler.into(),
-            topology: "1x1x4x1".into(),
-            cpus: 4,
-            seed,
-            result: RunResult {
-                scenarios: vec![scenario],
-                ..RunResult::default()
-            },
-        }
+            vec![testing::scenario("saturation", seed, vec![figure])],
+        )
     }
 
     fn results(samples: Vec<Sample>) -> Results {
         Results {
-            kernel: "6.18".into(),
-            qemu: "10".into(),
-            seeds: 3,
-            schedulers: vec![("a".into(), String::new()), ("b".into(), String::new())],
             samples,
+            ..testing::results(&[("a", &[]), ("b", &[])])
         }
     }
 

@@ -20,11 +20,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use scx_guest::{Guest, Kernel, Topology};
-use serde::{Deserialize, Serialize};
 
 use crate::cache::{self, Key, Store};
 use crate::compare;
 use crate::result::{Failure, RunResult};
+use crate::results::{Results, Sample};
 use crate::scenario::{self, Scenario};
 use crate::spec::{self, Source, Spec};
 
@@ -83,36 +83,6 @@ pub struct GuestArgs {
     pub again: bool,
 }
 
-/// One boot and what it found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// Name of the scheduler.
-    pub scheduler: String,
-    /// Shape of the machine, as NODESxLLCSxCORESxTHREADS.
-    pub topology: String,
-    /// CPUs in all.
-    pub cpus: u32,
-    /// Seed.
-    pub seed: u64,
-    /// What was found.
-    pub result: RunResult,
-}
-
-/// Everything that was measured, and in what.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// Release of the guest's kernel.
-    pub kernel: String,
-    /// Version of QEMU.
-    pub qemu: String,
-    /// Number of seeds.
-    pub seeds: u64,
-    /// (scheduler, its version or command line), in the order of the columns.
-    pub schedulers: Vec<(String, String)>,
-    /// All samples, in order of scheduler, topology and seed.
-    pub samples: Vec<Sample>,
-}
-
 /// A scheduler with its program, if it is not the kernel's own.
 struct Candidate {
     spec: Spec,
@@ -159,9 +129,10 @@ pub fn run(args: &GuestArgs) -> Result<bool> {
         kernel: bench.kernel.release().to_string(),
         qemu,
         seeds: args.seeds,
+        command: String::new(),
         schedulers: candidates
             .iter()
-            .map(|c| (c.spec.name.clone(), c.describe()))
+            .map(|c| (c.spec.name.clone(), c.spec.describe()))
             .collect(),
         samples: unbuilt,
     };
@@ -169,25 +140,9 @@ pub fn run(args: &GuestArgs) -> Result<bool> {
     print!("{}", compare::tables(&results));
     print!("{}", compare::costs(&results));
     if let Some(dir) = &args.out {
-        write_results(&results, dir)?;
+        results.write(dir)?;
     }
-    Ok(results
-        .samples
-        .iter()
-        .all(|sample| sample.result.failures.is_empty()))
-}
-
-impl Candidate {
-    fn describe(&self) -> String {
-        match &self.spec.source {
-            Source::Kernel => "the kernel's own scheduler".to_string(),
-            Source::Published(peer) => format!("{} {}", peer.name, peer.version),
-            Source::Program { path, args } => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                format!("{name} {}", args.join(" ")).trim().to_string()
-            }
-        }
-    }
+    Ok(results.is_whole())
 }
 
 impl Bench<'_> {
@@ -479,15 +434,6 @@ fn qemu_version() -> Result<String> {
         .context("starting qemu-system-x86_64 (package qemu-system-x86)")?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().unwrap_or_default().to_string())
-}
-
-fn write_results(results: &Results, dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
-    let path = dir.join("results.json");
-    let json = serde_json::to_string(results).context("writing JSON")?;
-    std::fs::write(&path, json + "\n").with_context(|| format!("writing {}", path.display()))?;
-    println!("\nwritten: {}", path.display());
-    Ok(())
 }
 
 fn progress_bar(length: usize) -> ProgressBar {

@@ -20,6 +20,7 @@ pub mod load;
 pub mod peers;
 pub mod probe;
 pub mod result;
+pub mod results;
 pub mod run;
 pub mod scenario;
 pub mod scheduler;
@@ -32,3 +33,6 @@ pub mod table;
 pub mod thread;
 pub mod token;
 pub mod work;
+
+#[cfg(test)]
+mod testing;

@@ -35,6 +35,21 @@ pub enum Source {
     },
 }
 
+impl Spec {
+    /// Which one it is: package and version, or the program with its
+    /// arguments, without the directory.
+    pub fn describe(&self) -> String {
+        match &self.source {
+            Source::Kernel => "the kernel's own scheduler".to_string(),
+            Source::Published(peer) => format!("{} {}", peer.name, peer.version),
+            Source::Program { path, args } => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                format!("{name} {}", args.join(" ")).trim().to_string()
+            }
+        }
+    }
+}
+
 /// The schedulers of all `--sched` values, in order.
 ///
 /// A value is a list of names separated by commas, or one `NAME=PATH ARGS`,
