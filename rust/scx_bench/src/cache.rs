@@ -17,7 +17,7 @@ use crate::result::RunResult;
 
 /// Part of every key: to be changed when results would differ for a reason
 /// that no other part shows, such as another set-up of the guest.
-const GENERATION: &str = "1";
+pub(crate) const GENERATION: &str = "1";
 
 /// Bytes of the hash that name a file.
 const NAME_BYTES: usize = 16;
@@ -111,6 +111,17 @@ pub fn default_dir() -> Result<PathBuf> {
         .or_else(|| std::env::home_dir().map(|home| home.join(".cache")))
         .context("neither XDG_CACHE_HOME nor HOME says where to keep results")?;
     Ok(base.join("scx_bench"))
+}
+
+/// A digest of `bytes` in hexadecimal, as long as the name of a file.
+pub fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes)[..NAME_BYTES])
+}
+
+/// The mode of files that others may read, less what the user's umask takes.
+/// Temporary files, which become them, start out private.
+pub fn file_mode() -> fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o644)
 }
 
 fn hex(bytes: &[u8]) -> String {

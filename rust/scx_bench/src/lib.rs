@@ -13,9 +13,11 @@
 
 pub mod cache;
 pub mod clock;
+pub mod compact;
 pub mod compare;
 pub mod cost;
 pub mod guest;
+pub mod kept;
 pub mod load;
 pub mod peers;
 pub mod probe;
