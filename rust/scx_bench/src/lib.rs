@@ -21,6 +21,7 @@ pub mod kept;
 pub mod load;
 pub mod peers;
 pub mod probe;
+pub mod prometheus;
 pub mod result;
 pub mod results;
 pub mod run;

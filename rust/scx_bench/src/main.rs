@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The command line of the bench.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use scx_bench::guest::{self, GuestArgs};
+use scx_bench::prometheus;
+use scx_bench::results::Results;
 use scx_bench::run::{self, RunArgs};
 use scx_bench::scenario::{EXTRA_SCENARIOS, SCENARIOS};
 
@@ -23,9 +26,19 @@ enum Command {
     /// Describe the scenarios.
     List,
     /// Run scenarios here, under the scheduler that is active now or one to start.
-    Run(RunArgs),
+    Run(HereArgs),
     /// Run scenarios under each scheduler in the deterministic guest, and compare.
     Guest(GuestArgs),
+}
+
+/// What the workload program knows, and what only this one does.
+#[derive(Debug, clap::Args)]
+struct HereArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Write the figures to this file, in the text format of Prometheus.
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -46,7 +59,10 @@ fn dispatch(cli: Cli) -> Result<bool> {
             list();
             Ok(true)
         }
-        Command::Run(args) => run::run(&args),
+        Command::Run(args) => run::run_and(&args.run, |result| match &args.prometheus {
+            Some(path) => prometheus::write(&Results::of_run(result.clone()), path),
+            None => Ok(()),
+        }),
         Command::Guest(args) => guest::run(&args),
     }
 }

@@ -65,6 +65,11 @@ pub struct RunArgs {
 /// Run what `args` say, print a line for each scenario and write the result.
 /// Returns whether everything has a result.
 pub fn run(args: &RunArgs) -> Result<bool> {
+    run_and(args, |_| Ok(()))
+}
+
+/// The same, and hand the result to `then` at the end.
+pub fn run_and(args: &RunArgs, then: impl FnOnce(&RunResult) -> Result<()>) -> Result<bool> {
     let scenarios = scenario::select(&args.scenario)?;
     let params = params(args)?;
     let result = run_all(args, &scenarios, &params)?;
@@ -75,6 +80,7 @@ pub fn run(args: &RunArgs) -> Result<bool> {
     if let Some(path) = &args.json {
         write_json(&result, path)?;
     }
+    then(&result)?;
     Ok(result.failures.is_empty())
 }
 

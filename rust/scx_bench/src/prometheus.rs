@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Results in the text format of Prometheus, version 0.0.4.
+//!
+//! Everything is in base units, as is the custom there: seconds, and parts of
+//! one instead of percent. Each boot is a series of its own, told apart by the
+//! label `seed`; whoever reads them takes the median.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::clock::NSEC_PER_SEC;
+use crate::compact::{is_in_summary, round};
+use crate::result::Metric;
+use crate::results::{Results, Sample};
+
+/// Quantiles of a summary.
+const QUANTILES: [&str; 4] = ["0.5", "0.9", "0.99", "0.999"];
+
+/// A metric with its samples, which have to stand together.
+#[derive(Debug)]
+struct Family {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    lines: Vec<String>,
+}
+
+/// Labels of one series: (name, value).
+type Labels<'a> = Vec<(&'a str, String)>;
+
+/// Write `results` to `path`; its directory is created.
+pub fn write(results: &Results, path: &Path) -> Result<()> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+    }
+    fs::write(path, text(results)).with_context(|| format!("writing {}", path.display()))?;
+    println!("written: {}", path.display());
+    Ok(())
+}
+
+/// `results` as text.
+pub fn text(results: &Results) -> String {
+    let mut families = vec![
+        info(results),
+        schedulers(results),
+        latencies(results),
+        longest(results),
+    ];
+    families.extend(figures(results));
+    families.push(failures(results));
+    let mut text = String::new();
+    for family in families.iter().filter(|family| !family.lines.is_empty()) {
+        let _ = writeln!(text, "# HELP {} {}", family.name, family.help);
+        let _ = writeln!(text, "# TYPE {} {}", family.name, family.kind);
+        family.lines.iter().for_each(|line| {
+            let _ = writeln!(text, "{line}");
+        });
+    }
+    text
+}
+
+impl Family {
+    fn new(name: &'static str, kind: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            help,
+            lines: Vec::new(),
+        }
+    }
+
+    fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self::new(name, "gauge", help)
+    }
+
+    fn add(&mut self, labels: &Labels, value: f64) {
+        self.add_as("", labels, value);
+    }
+
+    fn add_as(&mut self, suffix: &str, labels: &Labels, value: f64) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escape(value)))
+            .collect();
+        self.lines.push(format!(
+            "{}{suffix}{{{}}} {}",
+            self.name,
+            labels.join(","),
+            number(value)
+        ));
+    }
+}
+
+fn info(results: &Results) -> Family {
+    let mut family = Family::gauge("scx_bench_info", "What the figures were measured on.");
+    let labels = vec![
+        ("kernel", results.kernel.clone()),
+        ("qemu", results.qemu.clone()),
+    ];
+    family.add(&labels, 1.0);
+    family
+}
+
+fn schedulers(results: &Results) -> Family {
+    let mut family = Family::gauge("scx_bench_scheduler_info", "Version of each scheduler.");
+    for (name, version) in &results.schedulers {
+        let labels = vec![("scheduler", name.clone()), ("version", version.clone())];
+        family.add(&labels, 1.0);
+    }
+    family
+}
+
+fn latencies(results: &Results) -> Family {
+    let mut family = Family::new(
+        "scx_bench_latency_seconds",
+        "summary",
+        "Latencies of a scenario by kind.",
+    );
+    for_each_latency(results, |labels, summary| {
+        let values = [
+            summary.p50_ns,
+            summary.p90_ns,
+            summary.p99_ns,
+            summary.p999_ns,
+        ];
+        for (quantile, value_ns) in QUANTILES.iter().zip(values) {
+            let mut labels = labels.clone();
+            labels.push(("quantile", quantile.to_string()));
+            family.add(&labels, seconds(value_ns as f64));
+        }
+        let sum = seconds(summary.mean_ns * summary.count as f64);
+        family.add_as("_sum", labels, sum);
+        family.add_as("_count", labels, summary.count as f64);
+    });
+    family
+}
+
+fn longest(results: &Results) -> Family {
+    let mut family = Family::gauge(
+        "scx_bench_latency_max_seconds",
+        "Longest latency of a scenario by kind.",
+    );
+    for_each_latency(results, |labels, summary| {
+        family.add(labels, seconds(summary.max_ns as f64));
+    });
+    family
+}
+
+fn for_each_latency(results: &Results, mut each: impl FnMut(&Labels, &crate::stats::Summary)) {
+    for sample in &results.samples {
+        for scenario in &sample.result.scenarios {
+            for latency in &scenario.latencies {
+                let mut labels = labels(sample);
+                labels.push(("scenario", scenario.scenario.clone()));
+                labels.push(("latency", latency.name.clone()));
+                each(&labels, &latency.summary);
+            }
+        }
+    }
+}
+
+/// A family for each unit of the figures.
+fn figures(results: &Results) -> Vec<Family> {
+    let mut families = vec![
+        Family::gauge("scx_bench_figure_seconds", "Figures that are times."),
+        Family::gauge(
+            "scx_bench_figure_ratio",
+            "Figures that are parts of something, as parts of 1.",
+        ),
+        Family::gauge("scx_bench_figure_hertz", "Figures that are rates."),
+        Family::gauge(
+            "scx_bench_figure_dimensionless",
+            "Figures that are counts or proportions.",
+        ),
+    ];
+    for sample in &results.samples {
+        for scenario in &sample.result.scenarios {
+            // A detail such as `wake_p50` is in the summary of `wake` already.
+            let is_told = |metric: &&Metric| {
+                metric.headline || !is_in_summary(&metric.name, &scenario.latencies)
+            };
+            for metric in scenario.metrics.iter().filter(is_told) {
+                let mut labels = labels(sample);
+                labels.push(("scenario", scenario.scenario.clone()));
+                labels.push(("figure", metric.name.clone()));
+                let (index, factor) = unit(metric);
+                families[index].add(&labels, metric.value * factor);
+            }
+        }
+    }
+    families
+}
+
+/// Index of the family that `metric` belongs to, and what its value is
+/// multiplied by to be in the unit of that.
+fn unit(metric: &Metric) -> (usize, f64) {
+    match metric.unit.as_str() {
+        "s" => (0, 1.0),
+        "ms" => (0, 1e-3),
+        "us" => (0, 1e-6),
+        "ns" => (0, 1e-9),
+        "%" => (1, 1e-2),
+        "1/1000" => (1, 1e-3),
+        "1/s" => (2, 1.0),
+        _ => (3, 1.0),
+    }
+}
+
+fn failures(results: &Results) -> Family {
+    let mut family = Family::gauge(
+        "scx_bench_failures",
+        "Scenarios without a result, and starts that failed.",
+    );
+    for sample in &results.samples {
+        family.add(&labels(sample), sample.result.failures.len() as f64);
+    }
+    family
+}
+
+fn labels(sample: &Sample) -> Labels<'static> {
+    vec![
+        ("scheduler", sample.scheduler.clone()),
+        ("topology", sample.topology.clone()),
+        ("cpus", sample.cpus.to_string()),
+        ("seed", sample.seed.to_string()),
+    ]
+}
+
+fn seconds(ns: f64) -> f64 {
+    ns / NSEC_PER_SEC as f64
+}
+
+fn number(value: f64) -> String {
+    if value.is_nan() {
+        "NaN".to_string()
+    } else if value.is_infinite() {
+        if value > 0.0 { "+Inf" } else { "-Inf" }.to_string()
+    } else {
+        // Scaling must not add digits that nobody measured.
+        round(value, 9).to_string()
+    }
+}
+
+/// A label's value as it stands between quotation marks.
+fn escape(value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+    value.replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_parse::{Scrape, Value};
+
+    use super::*;
+    use crate::result::Better;
+    use crate::testing;
+
+    fn parse(results: &Results) -> Scrape {
+        let lines = text(results);
+        Scrape::parse(lines.lines().map(|line| Ok(line.to_string()))).unwrap()
+    }
+
+    /// Values of the samples of this name whose labels have these values.
+    fn gauges(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> Vec<f64> {
+        let has_labels = |sample: &&prometheus_parse::Sample| {
+            sample.metric == name
+                && labels
+                    .iter()
+                    .all(|(label, value)| sample.labels.get(label) == Some(value))
+        };
+        let samples = scrape.samples.iter().filter(has_labels);
+        samples
+            .map(|sample| match sample.value {
+                Value::Gauge(value) => value,
+                ref other => panic!("{name} is {other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_parser_finds_every_figure_in_base_units() {
+        let mut results = testing::results(&[("a", &[1.5, 2.5]), ("b", &[3.5])]);
+        let figures = &mut results.samples[0].result.scenarios[0].metrics;
+        figures.push(testing::metric("idle", 12.5, "%", Better::Lower));
+        figures.push(testing::metric("busy", 3.0, "1/1000", Better::Lower));
+        figures.push(testing::metric("switches", 800.0, "1/s", Better::Neither));
+        figures.push(testing::metric("missed", 2.0, "", Better::Lower));
+        let scrape = parse(&results);
+
+        let times = gauges(&scrape, "scx_bench_figure_seconds", &[("scheduler", "a")]);
+        assert_eq!(times, [0.0015, 0.0025]);
+        let seed = [("scheduler", "a"), ("seed", "2")];
+        assert_eq!(gauges(&scrape, "scx_bench_figure_seconds", &seed), [0.0025]);
+        assert_eq!(
+            gauges(&scrape, "scx_bench_figure_ratio", &[]),
+            [0.125, 0.003]
+        );
+        assert_eq!(gauges(&scrape, "scx_bench_figure_hertz", &[]), [800.0]);
+        let counts = [("figure", "missed")];
+        assert_eq!(
+            gauges(&scrape, "scx_bench_figure_dimensionless", &counts),
+            [2.0]
+        );
+        assert_eq!(gauges(&scrape, "scx_bench_failures", &[]), [0.0; 3]);
+    }
+
+    #[test]
+    fn latencies_are_summaries_with_sum_and_count() {
+        let results = testing::results(&[("a", &[1.5])]);
+        let summary = &results.samples[0].result.scenarios[0].latencies[0].summary;
+        let scrape = parse(&results);
+        let name = "scx_bench_latency_seconds";
+        let found = scrape.samples.iter().find(|sample| sample.metric == name);
+        let Value::Summary(quantiles) = &found.unwrap().value else {
+            panic!("not a summary");
+        };
+        assert_eq!(quantiles.len(), QUANTILES.len());
+        assert_eq!(quantiles[2].quantile, 0.99);
+        assert_eq!(quantiles[2].count, seconds(summary.p99_ns as f64));
+        let text = text(&results);
+        assert!(text.contains("scx_bench_latency_seconds_count{"), "{text}");
+    }
+
+    #[test]
+    fn labels_survive_whatever_is_in_them() {
+        let mut results = testing::results(&[("a", &[1.0])]);
+        results.qemu = "a \"b\" c\\d\ne".into();
+        let text = text(&results);
+        assert!(text.contains(r#"qemu="a \"b\" c\\d\ne"}"#), "{text}");
+        let scrape = parse(&results);
+        let info = scrape.samples.iter().find(|s| s.metric == "scx_bench_info");
+        assert!(info.unwrap().labels.get("qemu").unwrap().contains("b"));
+    }
+
+    #[test]
+    fn every_family_is_announced_once_and_stands_together() {
+        let text = text(&testing::results(&[("a", &[1.0]), ("b", &[2.0])]));
+        let mut seen: Vec<&str> = Vec::new();
+        let names = text.lines().map(|line| {
+            let line = line.strip_prefix("# HELP ").unwrap_or(line);
+            let line = line.strip_prefix("# TYPE ").unwrap_or(line);
+            let name = line.split([' ', '{']).next().unwrap();
+            let name = name.strip_suffix("_sum").unwrap_or(name);
+            name.strip_suffix("_count").unwrap_or(name)
+        });
+        for name in names {
+            if seen.last() != Some(&name) {
+                assert!(!seen.contains(&name), "{name} stands twice");
+                seen.push(name);
+            }
+        }
+    }
+}
