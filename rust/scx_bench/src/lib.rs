@@ -22,6 +22,7 @@ pub mod load;
 pub mod peers;
 pub mod probe;
 pub mod prometheus;
+pub mod report;
 pub mod result;
 pub mod results;
 pub mod run;

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 
 use scx_bench::guest::{self, GuestArgs};
 use scx_bench::prometheus;
+use scx_bench::report::{self, ReportArgs};
 use scx_bench::results::Results;
 use scx_bench::run::{self, RunArgs};
 use scx_bench::scenario::{EXTRA_SCENARIOS, SCENARIOS};
@@ -29,6 +30,8 @@ enum Command {
     Run(HereArgs),
     /// Run scenarios under each scheduler in the deterministic guest, and compare.
     Guest(GuestArgs),
+    /// Join results and show them: as tables, as a page, for Prometheus.
+    Report(ReportArgs),
 }
 
 /// What the workload program knows, and what only this one does.
@@ -64,6 +67,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
             None => Ok(()),
         }),
         Command::Guest(args) => guest::run(&args),
+        Command::Report(args) => report::run(&args),
     }
 }
 

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+//! One page that shows how schedulers compare: `report.html`.
+//!
+//! It is a single file without scripts, fonts or pictures from elsewhere, so it
+//! can be mailed, committed and read in ten years. `model` is what it shows,
+//! also put into it as JSON; `page` is its text, `tables` and `chart` are what
+//! stands in it, `style.css` is how it looks.
+
+mod chart;
+mod model;
+mod page;
+mod tables;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::compare;
+use crate::prometheus;
+use crate::results::Results;
+use model::Model;
+
+/// Name of the page in its directory.
+pub const FILE_NAME: &str = "report.html";
+
+/// Join results and show them.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ReportArgs {
+    /// Files that `scx_bench guest --out` or `scx_bench run --json` wrote.
+    #[arg(required = true, value_name = "RESULTS")]
+    pub files: Vec<PathBuf>,
+    /// Write a page with tables and pictures to this file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the figures to this file, in the text format of Prometheus.
+    #[arg(long, value_name = "FILE")]
+    pub prometheus: Option<PathBuf>,
+    /// Whose losses the page lists.
+    #[arg(long, value_name = "NAME")]
+    pub subject: Option<String>,
+}
+
+/// Print the tables of all files and write what was asked for. Returns whether
+/// everything has a result.
+pub fn run(args: &ReportArgs) -> Result<bool> {
+    let all = args.files.iter().map(|file| Results::read(file));
+    let results = Results::merge(all.collect::<Result<_>>()?)?;
+    if let Some(subject) = &args.subject
+        && !results.schedulers.iter().any(|(name, _)| name == subject)
+    {
+        let names: Vec<&str> = results.schedulers.iter().map(|(n, _)| n.as_str()).collect();
+        bail!(
+            "--subject {subject} was not measured; there are: {}",
+            names.join(", ")
+        );
+    }
+    print!("{}", compare::tables(&results));
+    if let Some(path) = &args.html {
+        write(&results, args.subject.as_deref(), path)?;
+    }
+    if let Some(path) = &args.prometheus {
+        prometheus::write(&results, path)?;
+    }
+    Ok(results.is_whole())
+}
+
+/// Write the page about `results` to `path`. It lists the losses of `subject`,
+/// if that was measured.
+pub fn write(results: &Results, subject: Option<&str>, path: &Path) -> Result<()> {
+    let html = html(results, subject)?;
+    fs::write(path, html).with_context(|| format!("writing {}", path.display()))?;
+    println!("written: {}", path.display());
+    Ok(())
+}
+
+fn html(results: &Results, subject: Option<&str>) -> Result<String> {
+    let model = Model::of(results, subject);
+    let data = serde_json::to_string(&model).context("writing JSON")?;
+    // In JSON `<` stands in strings only; without it there is no way out of the
+    // script element.
+    let data = data.replace('<', "\\u003c");
+    Ok(page::page(&model, &data).into_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Better;
+    use crate::testing;
+
+    fn example() -> Results {
+        let mut results = testing::results(&[
+            ("default", &[2.0, 2.2, 2.1]),
+            ("mine", &[3.0, 3.1, 3.2]),
+            ("<odd>", &[9.0]),
+        ]);
+        results.command = "scx_bench guest --seeds 3".into();
+        for sample in &mut results.samples {
+            let seed = sample.seed;
+            let figures = vec![
+                testing::metric("ratio", 9.0 + seed as f64 / 10.0, "", Better::Near(9.3)),
+                testing::metric("gap", 0.0, "ms", Better::Lower),
+            ];
+            let nice = testing::scenario("nice", seed, figures);
+            sample.result.scenarios.push(nice);
+        }
+        results
+    }
+
+    #[test]
+    fn the_page_stands_alone_and_says_what_it_is_about() {
+        let html = html(&example(), Some("mine")).unwrap();
+        for word in [
+            "6.18",
+            "QEMU 10",
+            "scx_bench guest --seeds 3",
+            "3 seeds",
+            "saturation",
+        ] {
+            assert!(html.contains(word), "{word}");
+        }
+        for reference in ["http://", "https://", "src=", "href=\"/", "url(", "@import"] {
+            let found = html
+                .replace("http://www.w3.org/2000/svg", "")
+                .contains(reference);
+            assert!(!found, "{reference}");
+        }
+    }
+
+    #[test]
+    fn names_cannot_break_out_of_the_page() {
+        let mut results = example();
+        results.schedulers[1].1 = "</script><b>".into();
+        let html = html(&results, None).unwrap();
+        assert!(!html.contains("<odd>"), "a name is markup");
+        assert_eq!(html.matches("</script>").count(), 1);
+    }
+
+    #[test]
+    fn the_data_in_the_page_is_what_it_shows() {
+        let html = html(&example(), Some("mine")).unwrap();
+        let (_, data) = html.split_once("type=\"application/json\">").unwrap();
+        let (data, _) = data.split_once("</script>").unwrap();
+        let data: serde_json::Value = serde_json::from_str(data).unwrap();
+        let row = &data["machines"][0]["rows"][0];
+        assert_eq!(row["metric"], "wake_p99");
+        assert_eq!(row["cells"][0]["median"], 2.1);
+        assert_eq!(data["machines"][0]["losses"][0]["winner"], 0);
+    }
+
+    #[test]
+    fn tags_are_balanced() {
+        let html = html(&example(), Some("mine")).unwrap();
+        for tag in [
+            "section", "table", "tr", "td", "th", "div", "svg", "g", "p", "ul", "li",
+        ] {
+            let opened = html.matches(&format!("<{tag}>")).count()
+                + html.matches(&format!("<{tag} ")).count();
+            assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "{tag}");
+        }
+    }
+}
