@@ -11,6 +11,7 @@
 //! - `run` runs scenarios here, `guest` in a guest under each scheduler of a
 //!   list (`spec`, `peers`); `cache` keeps exact results, `compare` shows them.
 
+pub mod boots;
 pub mod cache;
 pub mod clock;
 pub mod compact;
