@@ -206,7 +206,7 @@ mod tests {
         ] {
             assert!(sources.iter().any(|file| file.starts_with(part)), "{part}");
         }
-        for part in ["src/kept.rs", "src/guest.rs"] {
+        for part in ["src/report", "src/kept.rs", "src/gate.rs", "src/guest.rs"] {
             assert!(!sources.iter().any(|file| file.starts_with(part)), "{part}");
         }
         assert_eq!(WORKLOAD_SOURCES.len(), 32);

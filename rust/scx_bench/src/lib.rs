@@ -8,15 +8,21 @@
 //!   what it is made of.
 //! - `session` is the timetable of one run; `clock` and `work` are its units.
 //! - `result` is what a run found, `stats` what is computed from it.
-//! - `run` runs scenarios here, `guest` in a guest under each scheduler of a
-//!   list (`spec`, `peers`); `cache` keeps exact results, `compare` shows them.
+//! - `run` runs scenarios here, `guest` in a guest (`boots`) under each
+//!   scheduler of a list (`spec`, `peers`); `cache` keeps exact results here, `kept` for
+//!   everybody, made small by `compact`.
+//! - `results` is everything that was measured; `compare` shows it as text,
+//!   `report` as a page, `prometheus` for machines; `gate` holds it against a
+//!   `baseline`.
 
+pub mod baseline;
 pub mod boots;
 pub mod cache;
 pub mod clock;
 pub mod compact;
 pub mod compare;
 pub mod cost;
+pub mod gate;
 pub mod guest;
 pub mod kept;
 pub mod load;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use scx_bench::gate::{self, GateArgs};
 use scx_bench::guest::{self, GuestArgs};
 use scx_bench::prometheus;
 use scx_bench::report::{self, ReportArgs};
@@ -30,6 +31,8 @@ enum Command {
     Run(HereArgs),
     /// Run scenarios under each scheduler in the deterministic guest, and compare.
     Guest(GuestArgs),
+    /// Measure one scheduler in the guest and compare it with its baseline.
+    Gate(GateArgs),
     /// Join results and show them: as tables, as a page, for Prometheus.
     Report(ReportArgs),
 }
@@ -67,6 +70,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
             None => Ok(()),
         }),
         Command::Guest(args) => guest::run(&args),
+        Command::Gate(args) => gate::run(&args),
         Command::Report(args) => report::run(&args),
     }
 }

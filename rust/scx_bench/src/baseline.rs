@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What figures were, and whether they have become worse.
+//!
+//! A guest run is exact, but only for the same bytes of scheduler, workload,
+//! kernel and QEMU: the same sources built elsewhere shift a load by
+//! microseconds and show another sample of the same chaos, as another seed
+//! does. So a figure counts as worse when its median over a few seeds is worse
+//! than the baseline's median by more than the largest of
+//!
+//!   1. the spread: the distance of the best and the worst of the baseline's seeds,
+//!   2. a quarter of the median,
+//!   3. a floor for its unit, for figures that are next to nothing.
+//!
+//! A figure with a goal is judged by its distance to the goal, in the same way.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::compact;
+use crate::compare;
+use crate::result::{Better, Metric};
+use crate::results::Results;
+use crate::stats::Spread;
+use crate::table;
+
+/// Part of the median that a figure may be worse by. Guess: a tenth is a tie in
+/// comparisons, and other builds moved no median by more than a fifth.
+const MARGIN: f64 = 0.25;
+
+/// Part of its goal that a figure may be further from it.
+const MARGIN_OF_GOAL: f64 = 0.10;
+
+/// Latencies no further apart than this count as equal, in milliseconds. Other
+/// builds moved the tails of a tenth of a millisecond by as much again; without
+/// preemption they grow by milliseconds.
+const FLOOR_MS: f64 = 0.20;
+
+/// Shares no further apart than this, in percent.
+const FLOOR_PCT: f64 = 3.0;
+
+/// Counts and ratios no further apart than this, such as 2 missed periods.
+const FLOOR_COUNT: f64 = 2.0;
+
+/// Digits of a value that are written.
+const DIGITS: i32 = 4;
+
+/// What the gate runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// CPUs of the guest.
+    pub cpus: u32,
+    /// Scenarios in their order.
+    pub scenarios: Vec<String>,
+    /// Length of each measurement in seconds.
+    pub seconds: f64,
+    /// The baseline is of seeds 1 to this.
+    pub baseline_seeds: u64,
+    /// The gate is of seeds 1 to this.
+    pub seeds: u64,
+}
+
+/// One figure of the baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Id of the scenario.
+    pub scenario: String,
+    /// Name of the figure.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way it is good.
+    pub better: Better,
+    /// Value for each seed of the baseline, in `unit`.
+    pub values: Vec<f64>,
+}
+
+/// The committed file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// How it was measured and is checked.
+    pub plan: Plan,
+    /// Kernel that it was measured on.
+    pub kernel: String,
+    /// QEMU that it was measured in.
+    pub qemu: String,
+    /// The figures.
+    pub figures: Vec<Figure>,
+}
+
+/// What became of one figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Within what is allowed.
+    Same,
+    /// Better by more than what is allowed the other way.
+    Better,
+    /// Worse than what is allowed.
+    Worse,
+    /// Not measured, or not by every seed.
+    Missing,
+}
+
+/// One figure now and then.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Check<'a> {
+    /// The figure of the baseline.
+    pub figure: &'a Figure,
+    /// Its median now.
+    pub now: Option<f64>,
+    /// What became of it.
+    pub verdict: Verdict,
+}
+
+impl Baseline {
+    /// The baseline of these results, which have one scheduler only.
+    pub fn of(results: &Results, plan: Plan) -> Self {
+        let figures = headlines(results)
+            .into_iter()
+            .map(|(scenario, metric)| Figure {
+                values: values(results, &scenario, &metric.name)
+                    .into_iter()
+                    .map(|value| compact::round(value, DIGITS))
+                    .collect(),
+                scenario,
+                metric: metric.name,
+                unit: metric.unit,
+                better: metric.better,
+            })
+            .collect();
+        Self {
+            plan,
+            kernel: results.kernel.clone(),
+            qemu: results.qemu.clone(),
+            figures,
+        }
+    }
+
+    /// Read the file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("reading the baseline {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is no baseline", path.display()))
+    }
+
+    /// Write the file, a line for each figure.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let json = |value: serde_json::Result<String>| value.context("writing JSON");
+        let figures: Vec<String> = self
+            .figures
+            .iter()
+            .map(|figure| json(serde_json::to_string(figure)))
+            .collect::<Result<_>>()?;
+        let text = format!(
+            "{{\n\"plan\": {},\n\"kernel\": {},\n\"qemu\": {},\n\"figures\": [\n{}\n]\n}}\n",
+            json(serde_json::to_string(&self.plan))?,
+            json(serde_json::to_string(&self.kernel))?,
+            json(serde_json::to_string(&self.qemu))?,
+            figures.join(",\n")
+        );
+        fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// Hold `results` against it.
+    pub fn check<'a>(&'a self, results: &Results) -> Vec<Check<'a>> {
+        let check = |figure: &'a Figure| {
+            let values = values(results, &figure.scenario, &figure.metric);
+            let is_whole = !values.is_empty() && values.len() == results.samples.len();
+            let now = Spread::of(&values).filter(|_| is_whole).map(|s| s.median);
+            Check {
+                figure,
+                now,
+                verdict: now.map_or(Verdict::Missing, |now| figure.judge(now)),
+            }
+        };
+        self.figures.iter().map(check).collect()
+    }
+}
+
+impl Figure {
+    /// How bad a value is: the smaller, the better.
+    fn badness(&self, value: f64) -> f64 {
+        match self.better {
+            Better::Lower | Better::Neither => value,
+            Better::Higher => -value,
+            Better::Near(goal) => (value - goal).abs(),
+        }
+    }
+
+    /// Median and spread of the baseline, as badness.
+    fn spread(&self) -> Option<Spread> {
+        let badness: Vec<f64> = self.values.iter().map(|&v| self.badness(v)).collect();
+        Spread::of(&badness)
+    }
+
+    /// What a median may be worse by.
+    fn allowance(&self, spread: &Spread) -> f64 {
+        let margin = match self.better {
+            Better::Near(goal) => (goal * MARGIN_OF_GOAL).abs(),
+            _ => (spread.median * MARGIN).abs().max(self.floor()),
+        };
+        margin.max(spread.max - spread.min)
+    }
+
+    fn floor(&self) -> f64 {
+        match self.unit.as_str() {
+            "ms" => FLOOR_MS,
+            "%" => FLOOR_PCT,
+            "" => FLOOR_COUNT,
+            _ => 0.0,
+        }
+    }
+
+    fn judge(&self, now: f64) -> Verdict {
+        let Some(spread) = self.spread() else {
+            return Verdict::Missing;
+        };
+        let (allowance, now) = (self.allowance(&spread), self.badness(now));
+        match now - spread.median {
+            // Whatever explains others is neither good nor bad.
+            _ if self.better == Better::Neither => Verdict::Same,
+            worse if worse > allowance => Verdict::Worse,
+            worse if -worse > allowance => Verdict::Better,
+            _ => Verdict::Same,
+        }
+    }
+
+    /// The values that are allowed, in words.
+    fn allowed(&self) -> String {
+        let Some(spread) = self.spread() else {
+            return "-".to_string();
+        };
+        let limit = spread.median + self.allowance(&spread);
+        match self.better {
+            Better::Lower => format!("<= {}", table::value(limit)),
+            Better::Higher => format!(">= {}", table::value(-limit)),
+            Better::Near(goal) => format!(
+                "{}..{}",
+                table::value(goal - limit),
+                table::value(goal + limit)
+            ),
+            Better::Neither => "any".to_string(),
+        }
+    }
+}
+
+/// Is any figure worse, or gone?
+pub fn is_worse(checks: &[Check]) -> bool {
+    let is_bad = |check: &Check| matches!(check.verdict, Verdict::Worse | Verdict::Missing);
+    checks.iter().any(is_bad)
+}
+
+/// All checks as a table.
+pub fn table(checks: &[Check]) -> String {
+    let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
+    let mut lines: Vec<Vec<String>> = vec![words(&[
+        "scenario", "figure", "baseline", "of seeds", "now", "allowed", "",
+    ])];
+    for check in checks {
+        let figure = check.figure;
+        let Some(spread) = Spread::of(&figure.values) else {
+            continue;
+        };
+        let verdict = match check.verdict {
+            Verdict::Same => "",
+            Verdict::Better => "better",
+            Verdict::Worse => "WORSE",
+            Verdict::Missing => "MISSING",
+        };
+        lines.push(vec![
+            figure.scenario.clone(),
+            format!("{} {}", figure.metric, figure.unit)
+                .trim()
+                .to_string(),
+            table::value(spread.median),
+            format!("{}..{}", table::value(spread.min), table::value(spread.max)),
+            check.now.map_or("-".to_string(), table::value),
+            figure.allowed(),
+            verdict.to_string(),
+        ]);
+    }
+    compare::align(&lines)
+}
+
+/// The headline figures of all scenarios in the order they ran.
+fn headlines(results: &Results) -> Vec<(String, Metric)> {
+    let mut found: Vec<(String, Metric)> = Vec::new();
+    let scenarios = results.samples.iter().flat_map(|s| &s.result.scenarios);
+    for scenario in scenarios {
+        for metric in scenario.metrics.iter().filter(|metric| metric.headline) {
+            let is_known = |(id, other): &(String, Metric)| {
+                *id == scenario.scenario && other.name == metric.name
+            };
+            if metric.better != Better::Neither && !found.iter().any(is_known) {
+                found.push((scenario.scenario.clone(), metric.clone()));
+            }
+        }
+    }
+    found
+}
+
+fn values(results: &Results, scenario: &str, metric: &str) -> Vec<f64> {
+    let scenarios = results.samples.iter().flat_map(|s| &s.result.scenarios);
+    scenarios
+        .filter(|result| result.scenario == scenario)
+        .filter_map(|result| result.metric(metric))
+        .map(|metric| metric.value)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn plan() -> Plan {
+        Plan {
+            cpus: 4,
+            scenarios: vec!["saturation".into()],
+            seconds: 1.0,
+            baseline_seeds: 3,
+            seeds: 2,
+        }
+    }
+
+    fn figure(unit: &str, better: Better, values: &[f64]) -> Figure {
+        Figure {
+            scenario: "x".into(),
+            metric: "y".into(),
+            unit: unit.into(),
+            better,
+            values: values.to_vec(),
+        }
+    }
+
+    #[test]
+    fn worse_means_by_more_than_spread_margin_and_floor() {
+        use Verdict::{Better as Good, Same, Worse};
+        let cases: &[(&str, Better, &[f64], f64, Verdict)] = &[
+            // A floor: what is next to nothing may double.
+            ("ms", Better::Lower, &[0.08, 0.08, 0.08], 0.27, Same),
+            ("ms", Better::Lower, &[0.08, 0.08, 0.08], 0.29, Worse),
+            ("", Better::Lower, &[0.0, 0.0, 0.0], 2.0, Same),
+            ("", Better::Lower, &[0.0, 0.0, 0.0], 3.0, Worse),
+            // A margin: a quarter of the median.
+            ("ms", Better::Lower, &[4.0, 4.0, 4.0], 4.9, Same),
+            ("ms", Better::Lower, &[4.0, 4.0, 4.0], 5.1, Worse),
+            ("ms", Better::Lower, &[4.0, 4.0, 4.0], 2.9, Good),
+            // The spread of the seeds.
+            ("ms", Better::Lower, &[3.0, 4.0, 6.0], 6.9, Same),
+            ("ms", Better::Lower, &[3.0, 4.0, 6.0], 7.1, Worse),
+            ("1/s", Better::Higher, &[100.0, 100.0], 76.0, Same),
+            ("1/s", Better::Higher, &[100.0, 100.0], 74.0, Worse),
+            // Nearness: a tenth of the goal.
+            ("", Better::Near(9.3), &[9.1, 9.2], 8.4, Same),
+            ("", Better::Near(9.3), &[9.1, 9.2], 1.0, Worse),
+            ("", Better::Near(9.3), &[9.1, 9.2], 11.0, Worse),
+        ];
+        for (unit, better, values, now, expected) in cases {
+            let figure = figure(unit, *better, values);
+            assert_eq!(figure.judge(*now), *expected, "{values:?} now {now}");
+        }
+    }
+
+    #[test]
+    fn a_baseline_holds_for_what_it_was_made_of() {
+        let results = testing::results(&[("a", &[1.0, 1.2, 1.1])]);
+        let baseline = Baseline::of(&results, plan());
+        let checks = baseline.check(&results);
+        assert_eq!(checks.len(), 1);
+        assert_eq!(checks[0].now, Some(1.1));
+        assert!(!is_worse(&checks));
+    }
+
+    #[test]
+    fn a_worse_and_a_missing_figure_fail() {
+        let baseline = Baseline::of(&testing::results(&[("a", &[1.0, 1.2, 1.1])]), plan());
+        let worse = testing::results(&[("a", &[1.5, 1.6])]);
+        let checks = baseline.check(&worse);
+        assert!(is_worse(&checks));
+        let text = table(&checks);
+        assert!(text.contains("WORSE") && text.contains("<= 1.38"), "{text}");
+
+        let mut missing = testing::results(&[("a", &[1.0, 1.1])]);
+        missing.samples[1].result.scenarios.clear();
+        let checks = baseline.check(&missing);
+        assert_eq!(checks[0].verdict, Verdict::Missing);
+        assert!(is_worse(&checks));
+    }
+
+    #[test]
+    fn the_file_is_read_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("baseline.json");
+        let mut baseline = Baseline::of(&testing::results(&[("a", &[1.0, 1.25])]), plan());
+        baseline.figures.push(figure("", Better::Near(9.3), &[9.0]));
+        baseline.write(&path).unwrap();
+        assert_eq!(Baseline::read(&path).unwrap(), baseline);
+        assert!(Baseline::read(&dir.path().join("absent")).is_err());
+    }
+}
