@@ -1,22 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `cargo xtask bench`: `scx_bench guest`, with our scheduler in its list.
+//! `cargo xtask bench`: `scx_bench guest`, with our scheduler in its list, and
+//! `scx_bench gate`, with our baseline.
 
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
 
 use crate::process;
-use crate::setup::{self, Purpose};
+use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
 
 /// What ours is called in tables.
 const OURS: &str = "pandemonium";
 
+/// Its package and its program.
+const PACKAGE: &str = "scx_pandemonium";
+
+/// Where its package is.
+const PACKAGE_DIR: &str = "scheds/rust/scx_pandemonium";
+
+/// What of it decides how it schedules.
+const SOURCES: &[&str] = &["Cargo.toml", "build.rs", "src"];
+
+/// Its baseline, in that directory.
+const BASELINE: &str = "bench-baseline.json";
+
+/// Bytes of the digest that stands for its sources.
+const DIGEST_BYTES: usize = 16;
+
 /// The arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
-    /// Passed on to `scx_bench guest`
+    /// Run a few scenarios only and fail if a figure is worse than the committed baseline
+    #[arg(long)]
+    gate: bool,
+    /// Passed on to `scx_bench guest`, or to `scx_bench gate` after `--gate`; there `--update`
+    /// writes the baseline anew
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -30,46 +55,170 @@ pub fn main(args: &Args) -> Result<()> {
     let purposes = [Purpose::Build, Purpose::Guest, Purpose::Workload];
     let tools = setup::ensure(&purposes, false)?;
     let workspace = Workspace::find(&tools)?;
-    workspace.build(&tools, &["scx_bench", "scx_pandemonium"])?;
-    let ours = workspace.binary("scx_pandemonium");
+    if args.gate {
+        return gate(&workspace, &tools, &args.rest);
+    }
+    build(&workspace, &tools)?;
+    let ours = workspace.binary(PACKAGE);
     let mut command = Command::new(workspace.binary("scx_bench"));
     command
         .arg("guest")
         .args(schedulers(&args.rest, &ours.to_string_lossy()))
-        .args(&args.rest);
+        .args(["--command", "cargo xtask bench"]);
+    if !has(&args.rest, "--subject") {
+        command.args(["--subject", OURS]);
+    }
+    if !has(&args.rest, "--prometheus") {
+        let version = workspace.version(PACKAGE)?;
+        command.arg("--prometheus").arg(prometheus_file(version)?);
+    }
+    if has(&args.rest, "--results") {
+        let digest = digest_sources(&workspace.root().join(PACKAGE_DIR))?;
+        command.args(["--identity", &format!("{OURS}={digest}")]);
+    }
+    process::run(command.args(&args.rest))
+}
+
+/// `scx_bench gate` with our scheduler and baseline, and `rest`.
+pub fn gate(workspace: &Workspace, tools: &Tools, rest: &[String]) -> Result<()> {
+    build(workspace, tools)?;
+    let ours = workspace.binary(PACKAGE);
+    let baseline = workspace.root().join(PACKAGE_DIR).join(BASELINE);
+    let mut command = Command::new(workspace.binary("scx_bench"));
+    command
+        .arg("gate")
+        .args(["--sched", &format!("{OURS}={}", ours.display())])
+        .arg("--baseline")
+        .arg(baseline)
+        .args(rest);
     process::run(&mut command)
+}
+
+fn build(workspace: &Workspace, tools: &Tools) -> Result<()> {
+    workspace.build(tools, &["scx_bench", PACKAGE])
 }
 
 /// What is added to the schedulers that `rest` names: ours, unless it names
 /// one of that name, and the kernel's to compare with if it names none.
 fn schedulers(rest: &[String], path: &str) -> Vec<String> {
-    let is_list = |arg: &String| arg.starts_with("--sched=") || arg == "--sched";
     let names_ours = |arg: &String| arg.contains(&format!("{OURS}="));
     let ours = ["--sched".to_string(), format!("{OURS}={path}")];
     if rest.iter().any(names_ours) {
         return Vec::new();
     }
-    if rest.iter().any(is_list) {
+    if has(rest, "--sched") {
         return ours.to_vec();
     }
     [["--sched".to_string(), "default".to_string()], ours].concat()
+}
+
+/// Is this option among the arguments?
+fn has(rest: &[String], option: &str) -> bool {
+    let with_value = format!("{option}=");
+    rest.iter()
+        .any(|arg| arg == option || arg.starts_with(&with_value))
+}
+
+/// A file for the figures of this run: `~/.cache/pandemonium/VERSION-TIME.prom`.
+fn prometheus_file(version: &str) -> Result<PathBuf> {
+    let cache = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| env::home_dir().map(|home| home.join(".cache")))
+        .context("neither XDG_CACHE_HOME nor HOME says where to keep figures")?;
+    let name = format!("{version}-{}.prom", timestamp(OffsetDateTime::now_utc()));
+    Ok(cache.join(OURS).join(name))
+}
+
+/// A time in the shape that sorts and needs no quotes: 20261121T090807Z.
+fn timestamp(at: OffsetDateTime) -> String {
+    format!(
+        "{}{:02}{:02}T{:02}{:02}{:02}Z",
+        at.year(),
+        u8::from(at.month()),
+        at.day(),
+        at.hour(),
+        at.minute(),
+        at.second()
+    )
+}
+
+/// A digest of the sources in `dir` that decide how our scheduler schedules.
+fn digest_sources(dir: &Path) -> Result<String> {
+    let mut files = Vec::new();
+    for source in SOURCES {
+        add_files(&dir.join(source), &mut files)?;
+    }
+    files.sort();
+    let mut hasher = Sha256::new();
+    for file in files {
+        let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
+        let name = file.strip_prefix(dir).unwrap_or(&file);
+        // Names and lengths keep neighbouring files apart.
+        hasher.update(format!("{} {}\n", name.display(), bytes.len()));
+        hasher.update(bytes);
+    }
+    let digest = hasher.finalize();
+    let digest = digest.iter().take(DIGEST_BYTES);
+    Ok(digest.map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Add `path`, or all files below it if it is a directory; nothing if it is
+/// not there.
+fn add_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    if path.is_file() {
+        files.push(path.to_path_buf());
+    }
+    if !path.is_dir() {
+        return Ok(());
+    }
+    let reading = || format!("reading {}", path.display());
+    for entry in fs::read_dir(path).with_context(reading)? {
+        add_files(&entry.with_context(reading)?.path(), files)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_string).collect()
+    }
+
     #[test]
     fn ours_is_added_to_what_is_named() {
-        let words = |line: &str| {
-            line.split_whitespace()
-                .map(str::to_string)
-                .collect::<Vec<_>>()
-        };
         let added = |line: &str| schedulers(&words(line), "/p").join(" ");
         assert_eq!(added("--seeds 1"), "--sched default --sched pandemonium=/p");
         assert_eq!(added("--sched scx_flash"), "--sched pandemonium=/p");
         assert_eq!(added("--sched=peers"), "--sched pandemonium=/p");
         assert_eq!(added("--sched pandemonium=/other"), "");
+    }
+
+    #[test]
+    fn options_are_found_in_both_forms() {
+        assert!(has(&words("--out x --results y"), "--results"));
+        assert!(has(&words("--results=y"), "--results"));
+        assert!(!has(&words("--results-of y"), "--results"));
+    }
+
+    #[test]
+    fn a_timestamp_sorts() {
+        let at = OffsetDateTime::from_unix_timestamp(1_795_252_087).expect("a time");
+        assert_eq!(timestamp(at), "20261121T090807Z");
+    }
+
+    #[test]
+    fn a_digest_depends_on_names_and_contents_of_sources_only() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let digest = || digest_sources(dir.path()).expect("readable");
+        fs::create_dir_all(dir.path().join("src/bpf")).expect("directories");
+        fs::write(dir.path().join("src/bpf/main.bpf.c"), "a").expect("a file");
+        let before = digest();
+        fs::write(dir.path().join("README.md"), "text").expect("a file");
+        assert_eq!(digest(), before);
+        fs::write(dir.path().join("src/bpf/main.bpf.c"), "b").expect("a file");
+        assert_ne!(digest(), before);
     }
 }

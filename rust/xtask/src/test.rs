@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use scx_guest::Kernel;
 
+use crate::bench;
 use crate::interrupt;
 use crate::kernel;
 use crate::process;
@@ -61,9 +62,17 @@ enum Step {
     Clippy,
     /// Unit tests and guest tests
     Tests,
+    /// `cargo xtask bench --gate`
+    Gate,
 }
 
-const STEPS: &[Step] = &[Step::Fmt, Step::CFormat, Step::Clippy, Step::Tests];
+const STEPS: &[Step] = &[
+    Step::Fmt,
+    Step::CFormat,
+    Step::Clippy,
+    Step::Tests,
+    Step::Gate,
+];
 
 impl Step {
     fn title(self) -> &'static str {
@@ -72,6 +81,7 @@ impl Step {
             Step::CFormat => "clang-format",
             Step::Clippy => "cargo clippy",
             Step::Tests => "cargo test",
+            Step::Gate => "bench --gate",
         }
     }
 
@@ -80,7 +90,7 @@ impl Step {
             Step::Fmt => &[],
             Step::CFormat => &[Purpose::Format],
             Step::Clippy => &[Purpose::Build],
-            Step::Tests => &[Purpose::Build, Purpose::Guest, Purpose::Workload],
+            Step::Tests | Step::Gate => &[Purpose::Build, Purpose::Guest, Purpose::Workload],
         }
     }
 }
@@ -123,6 +133,7 @@ pub fn main(args: &Args) -> Result<()> {
             Step::CFormat => c_format(&workspace, &tools),
             Step::Clippy => clippy(&workspace, &tools),
             Step::Tests => tests(args, &workspace, &tools, &mut count),
+            Step::Gate => gate(args, &workspace, &tools),
         };
         interrupt::check()?;
         if let Err(error) = &result {
@@ -252,6 +263,15 @@ fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCoun
     );
     ensure!(count.failed > 0, "the tests did not run to their end");
     bail!("{} failed", count.failed)
+}
+
+/// Has the scheduler become worse than its baseline?
+fn gate(args: &Args, workspace: &Workspace, tools: &Tools) -> Result<()> {
+    let kernel: Vec<String> = match &args.kernel {
+        Some(image) => vec!["--kernel".into(), image.display().to_string()],
+        None => Vec::new(),
+    };
+    bench::gate(workspace, tools, &kernel)
 }
 
 /// Tests run in the directories of their crates.

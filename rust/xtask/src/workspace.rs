@@ -15,6 +15,7 @@ use crate::setup::Tools;
 pub struct Workspace {
     root: PathBuf,
     target: PathBuf,
+    packages: Vec<Package>,
 }
 
 /// What is read of `cargo metadata`.
@@ -22,6 +23,14 @@ pub struct Workspace {
 struct Metadata {
     workspace_root: PathBuf,
     target_directory: PathBuf,
+    packages: Vec<Package>,
+}
+
+/// A package of the workspace.
+#[derive(Debug, Deserialize)]
+struct Package {
+    name: String,
+    version: String,
 }
 
 impl Workspace {
@@ -40,12 +49,20 @@ impl Workspace {
         Ok(Workspace {
             root: metadata.workspace_root,
             target: metadata.target_directory,
+            packages: metadata.packages,
         })
     }
 
     /// The top level.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The version of the package `name`.
+    pub fn version(&self, name: &str) -> Result<&str> {
+        let package = self.packages.iter().find(|package| package.name == name);
+        let package = package.with_context(|| format!("there is no package {name} here"))?;
+        Ok(&package.version)
     }
 
     /// The program `name`, once built.
