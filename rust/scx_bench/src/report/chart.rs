@@ -18,7 +18,7 @@ use crate::table;
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 46.0;
-const RIGHT: f64 = 10.0;
+const RIGHT: f64 = 22.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 26.0;
 
@@ -225,6 +225,7 @@ pub fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         "" => value,
         "%" => format!("{value}%"),
+        "1/1000" => format!("{value}\u{2030}"),
         _ => format!("{value}\u{202f}{unit}"),
     }
 }
