@@ -11,6 +11,9 @@
 //!   2. a quarter of the median,
 //!   3. a floor for its unit, for figures that are next to nothing.
 //!
+//! A single seed that is far outside is shown beside the median, and does not
+//! fail by itself.
+//!
 //! A figure with a goal is judged by its distance to the goal, in the same way.
 
 use std::fs;
@@ -22,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::compact;
 use crate::compare;
 use crate::result::{Better, Metric};
-use crate::results::Results;
+use crate::results::{Results, Sample};
 use crate::stats::Spread;
 use crate::table;
 
@@ -43,6 +46,10 @@ const FLOOR_PCT: f64 = 3.0;
 
 /// Counts and ratios no further apart than this, such as 2 missed periods.
 const FLOOR_COUNT: f64 = 2.0;
+
+/// A single seed is wild if it is worse by this many times what the median may
+/// be. A scheduler that fails once in a while shows there and not in a median.
+const WILD: f64 = 4.0;
 
 /// Digits of a value that are written.
 const DIGITS: i32 = 4;
@@ -112,6 +119,9 @@ pub struct Check<'a> {
     pub now: Option<f64>,
     /// What became of it.
     pub verdict: Verdict,
+    /// (seed, value) of the worst seed, if that is far worse than the median
+    /// may be.
+    pub wild: Option<(u64, f64)>,
 }
 
 impl Baseline {
@@ -173,6 +183,7 @@ impl Baseline {
                 figure,
                 now,
                 verdict: now.map_or(Verdict::Missing, |now| figure.judge(now)),
+                wild: figure.wild(results),
             }
         };
         self.figures.iter().map(check).collect()
@@ -227,6 +238,23 @@ impl Figure {
         }
     }
 
+    /// The worst seed of `results`, if it is wild.
+    fn wild(&self, results: &Results) -> Option<(u64, f64)> {
+        let spread = self.spread()?;
+        let limit = spread.median + WILD * self.allowance(&spread);
+        let value = |sample: &Sample| {
+            let mut scenarios = sample.result.scenarios.iter();
+            let scenario = scenarios.find(|found| found.scenario == self.scenario)?;
+            Some((sample.seed, scenario.metric(&self.metric)?.value))
+        };
+        let worst = results
+            .samples
+            .iter()
+            .filter_map(value)
+            .max_by(|a, b| self.badness(a.1).total_cmp(&self.badness(b.1)));
+        worst.filter(|&(_, value)| self.better != Better::Neither && self.badness(value) > limit)
+    }
+
     /// The values that are allowed, in words.
     fn allowed(&self) -> String {
         let Some(spread) = self.spread() else {
@@ -278,7 +306,10 @@ pub fn table(checks: &[Check]) -> String {
             format!("{}..{}", table::value(spread.min), table::value(spread.max)),
             check.now.map_or("-".to_string(), table::value),
             figure.allowed(),
-            verdict.to_string(),
+            match check.wild {
+                Some((seed, value)) => format!("{verdict} (seed {seed}: {})", table::value(value)),
+                None => verdict.to_string(),
+            },
         ]);
     }
     compare::align(&lines)
@@ -388,6 +419,18 @@ mod tests {
         let checks = baseline.check(&missing);
         assert_eq!(checks[0].verdict, Verdict::Missing);
         assert!(is_worse(&checks));
+    }
+
+    #[test]
+    fn a_wild_seed_is_shown_and_does_not_fail_by_itself() {
+        let baseline = Baseline::of(&testing::results(&[("a", &[1.0, 1.2, 1.1])]), plan());
+        let now = testing::results(&[("a", &[1.0, 1.1, 9.0])]);
+        let checks = baseline.check(&now);
+        assert!(!is_worse(&checks));
+        assert_eq!(checks[0].wild, Some((3, 9.0)));
+        assert!(table(&checks).contains("(seed 3: 9.00)"));
+        let calm = testing::results(&[("a", &[1.0, 1.1, 1.9])]);
+        assert_eq!(baseline.check(&calm)[0].wild, None);
     }
 
     #[test]

@@ -104,9 +104,13 @@ impl Row {
 pub fn tables(results: &Results) -> String {
     let mut text = String::new();
     for (topology, cpus) in results.machines() {
+        let shape = match topology {
+            "" => String::new(),
+            _ => format!(" ({topology})"),
+        };
         let _ = writeln!(
             text,
-            "\n{cpus} CPUs ({topology}), Linux {}, median of {} seeds [min..max], * = best or \
+            "\n{cpus} CPUs{shape}, Linux {}, median of {} seeds [min..max], * = best or \
              within 10% of it",
             results.kernel, results.seeds
         );
