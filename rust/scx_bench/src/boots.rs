@@ -139,6 +139,9 @@ impl Bench<'_> {
             key.add("scenario", scenario.id);
         }
         key.add("seconds", &format!("{:?}", self.args.seconds));
+        for program in scenario::programs(&self.scenarios)? {
+            key.add_file("tool", &program)?;
+        }
         if self.args.cost {
             key.add("cost", "yes");
         }
@@ -163,6 +166,10 @@ impl Bench<'_> {
         identity.add_file("kernel", self.kernel.release(), self.kernel.image())?;
         identity.add("qemu", qemu);
         identity.add("run", &run);
+        for program in scenario::programs(&self.scenarios)? {
+            let name = program.file_name().unwrap_or_default().to_string_lossy();
+            identity.add_file(&format!("tool {name}"), "", &program)?;
+        }
         Ok(identity)
     }
 
@@ -290,6 +297,9 @@ impl Bench<'_> {
             .program_as(&self.workload, WORKLOAD)
             .allow_scx_error()
             .quiet();
+        for program in scenario::programs(&self.scenarios)? {
+            guest = guest.program(program);
+        }
         if let Some(program) = &boot.candidate.program {
             guest = guest.program(program);
         }

@@ -5,7 +5,7 @@
 //! measures whatever schedules it, on real hardware or in a guest.
 //!
 //! - `scenario` says what runs and what is measured, `probe` and `load` are
-//!   what it is made of.
+//!   what it is made of, `tool` a program of somebody else's.
 //! - `session` is the timetable of one run; `clock` and `work` are its units.
 //! - `result` is what a run found, `stats` what is computed from it.
 //! - `run` runs scenarios here, `guest` in a guest (`boots`) under each
@@ -22,6 +22,7 @@ pub mod clock;
 pub mod compact;
 pub mod compare;
 pub mod cost;
+pub mod events;
 pub mod gate;
 pub mod guest;
 pub mod kept;
@@ -43,6 +44,7 @@ pub mod system;
 pub mod table;
 pub mod thread;
 pub mod token;
+pub mod tool;
 pub mod work;
 
 #[cfg(test)]

@@ -129,6 +129,9 @@ pub struct Findings {
     pub machine: MachineCounters,
     /// Calls of the scheduler's callbacks over the measurement.
     pub callbacks: Vec<Callback>,
+    /// Length of the measurement in nanoseconds, where the timetable does not
+    /// say it.
+    pub length_ns: Option<u64>,
 }
 
 impl Findings {

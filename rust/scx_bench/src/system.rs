@@ -39,6 +39,21 @@ impl CpuMap {
         Self { places }
     }
 
+    /// Is there more than one of each: CPUs of a core, cores of a cache, caches
+    /// of a node, nodes?
+    pub fn has_levels(&self) -> [bool; 4] {
+        let pairs = || {
+            let places = self.places.iter().enumerate();
+            places.flat_map(|(index, a)| self.places[..index].iter().map(move |b| (a, b)))
+        };
+        [
+            pairs().any(|(a, b)| a == b),
+            pairs().any(|(a, b)| (a.node, a.llc) == (b.node, b.llc) && a.core != b.core),
+            pairs().any(|(a, b)| a.node == b.node && a.llc != b.llc),
+            pairs().any(|(a, b)| a.node != b.node),
+        ]
+    }
+
     fn level(&self, from: i32, to: i32) -> Level {
         let place = |cpu: i32| self.places.get(usize::try_from(cpu).ok()?).copied();
         match (place(from), place(to)) {
@@ -109,6 +124,25 @@ impl Usage {
         self.involuntary += other.involuntary;
         self.migrations.add(&other.migrations);
     }
+
+    /// What was used after `earlier`, migrations apart.
+    pub fn since(&self, earlier: &Usage) -> Usage {
+        Usage {
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            voluntary: self.voluntary.saturating_sub(earlier.voluntary),
+            involuntary: self.involuntary.saturating_sub(earlier.involuntary),
+            ..*self
+        }
+    }
+
+    fn of(usage: &libc::rusage) -> Usage {
+        Usage {
+            tasks: 1,
+            voluntary: usage.ru_nvcsw as u64,
+            involuntary: usage.ru_nivcsw as u64,
+            ..Usage::default()
+        }
+    }
 }
 
 /// Follows one thread through the measurement; used by that thread only.
@@ -173,13 +207,9 @@ impl Account {
                 ..Usage::default()
             };
         }
-        let now = thread_usage();
         Usage {
-            tasks: 1,
-            cpu_ns: now.cpu_ns - self.at_start.cpu_ns,
-            voluntary: now.voluntary - self.at_start.voluntary,
-            involuntary: now.involuntary - self.at_start.involuntary,
             migrations: self.migrations,
+            ..thread_usage().since(&self.at_start)
         }
     }
 }
@@ -202,6 +232,11 @@ pub struct MachineCounters {
     pub waited_ns: u64,
     /// Times that a task got a CPU; 0 as above.
     pub runs: u64,
+    /// Interrupts by which one CPU told another to look for work: wakeups on
+    /// other CPUs, preemptions there and a scheduler's kicks. 0 where the
+    /// architecture does not count them.
+    #[serde(default)]
+    pub kicks: u64,
 }
 
 impl MachineCounters {
@@ -210,7 +245,11 @@ impl MachineCounters {
         let stat = fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
         // Missing without CONFIG_SCHEDSTATS; the other figures stand alone.
         let schedstat = fs::read_to_string("/proc/schedstat").unwrap_or_default();
-        Ok(Self::parse(&stat, &schedstat, ticks_per_second()))
+        let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+        Ok(Self {
+            kicks: parse_kicks(&interrupts),
+            ..Self::parse(&stat, &schedstat, ticks_per_second())
+        })
     }
 
     /// The increase from `earlier` to `self`.
@@ -224,6 +263,8 @@ impl MachineCounters {
             held_ns: self.held_ns.saturating_sub(earlier.held_ns),
             waited_ns: self.waited_ns.saturating_sub(earlier.waited_ns),
             runs: self.runs.saturating_sub(earlier.runs),
+            // A CPU that goes offline takes its counts along.
+            kicks: self.kicks.saturating_sub(earlier.kicks),
         }
     }
 
@@ -264,6 +305,15 @@ impl MachineCounters {
     }
 }
 
+/// The sum of the line `RES: 12 34 Rescheduling interrupts` (`IPI0:` on some
+/// architectures).
+fn parse_kicks(interrupts: &str) -> u64 {
+    let is_kicks = |line: &&str| line.contains("Rescheduling interrupts");
+    let line = interrupts.lines().find(is_kicks).unwrap_or_default();
+    let counts = line.split_ascii_whitespace().skip(1);
+    counts.map_while(|word| word.parse::<u64>().ok()).sum()
+}
+
 /// Number of CPUs that are online and that this process may use.
 pub fn usable_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -293,20 +343,34 @@ pub fn current_cpu() -> i32 {
     unsafe { libc::sched_getcpu() }
 }
 
+/// What all processes used that were started here and have been waited for, and
+/// those that they waited for; counted as one task.
+pub fn children_usage() -> Usage {
+    let usage = usage_of(libc::RUSAGE_CHILDREN);
+    let time_ns = |time: libc::timeval| {
+        time.tv_sec as u64 * NSEC_PER_SEC + time.tv_usec as u64 * clock::NSEC_PER_USEC
+    };
+    Usage {
+        cpu_ns: time_ns(usage.ru_utime) + time_ns(usage.ru_stime),
+        ..Usage::of(&usage)
+    }
+}
+
 fn thread_usage() -> Usage {
+    Usage {
+        // To the nanosecond, which rusage is not.
+        cpu_ns: clock::thread_cpu_ns(),
+        ..Usage::of(&usage_of(libc::RUSAGE_THREAD))
+    }
+}
+
+fn usage_of(who: libc::c_int) -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: getrusage fills the rusage it is given, and all-zero is a valid
     // value of it if the call should fail.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+    unsafe {
+        libc::getrusage(who, usage.as_mut_ptr());
         usage.assume_init()
-    };
-    Usage {
-        tasks: 1,
-        cpu_ns: clock::thread_cpu_ns(),
-        voluntary: usage.ru_nvcsw as u64,
-        involuntary: usage.ru_nivcsw as u64,
-        migrations: Migrations::default(),
     }
 }
 
@@ -357,6 +421,15 @@ mod tests {
     }
 
     #[test]
+    fn kicks_are_the_sum_over_cpus() {
+        let interrupts = "           CPU0       CPU1\n  0:   5   6   IO-APIC   2-edge  timer\n\
+                          RES:       12         30   Rescheduling interrupts\n\
+                          CAL:        1          1   Function call interrupts\n";
+        assert_eq!(parse_kicks(interrupts), 42);
+        assert_eq!(parse_kicks("LOC: 1 2 Local timer interrupts\n"), 0);
+    }
+
+    #[test]
     fn a_migration_is_filed_under_the_outermost_border_crossed() {
         let place = |core, llc, node| Place { core, llc, node };
         let map = CpuMap {
@@ -373,6 +446,11 @@ mod tests {
         assert!(matches!(map.level(0, 3), Level::Llc));
         assert!(matches!(map.level(3, 4), Level::Node));
         assert!(matches!(map.level(-1, 99), Level::Smt));
+        assert_eq!(map.has_levels(), [true; 4]);
+        let flat = CpuMap {
+            places: vec![place(0, 0, 0), place(1, 0, 0)],
+        };
+        assert_eq!(flat.has_levels(), [false, true, false, false]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 mod batch;
 mod deadline;
+mod external;
 mod idle;
 mod ipc;
 mod launch;
@@ -15,16 +16,20 @@ mod messages;
 mod share;
 mod wake;
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::clock::{self, NSEC_PER_MSEC, NSEC_PER_SEC};
 use crate::cost::Counters;
+use crate::events::Events;
 use crate::load::hog::HogsSeen;
 use crate::result::{Better, Findings, ScenarioResult};
 use crate::session::{Params, Session};
-use crate::system::{CpuMap, MachineCounters};
+use crate::system::{CpuMap, MachineCounters, Usage};
+use crate::tool::Tool;
 
 /// A scenario of the bench.
 #[derive(Debug)]
@@ -75,16 +80,30 @@ pub static SCENARIOS: &[Scenario] = &[
     batch::POOL,
 ];
 
-/// Scenarios that are run only by name.
-pub static EXTRA_SCENARIOS: &[Scenario] = &[batch::DEMO];
+/// Scenarios that are run only by name; those with [`Scenario::tools`] also as
+/// `external`.
+pub static EXTRA_SCENARIOS: &[Scenario] = &[
+    batch::DEMO,
+    external::HACKBENCH,
+    external::CYCLICTEST,
+    external::STRESS,
+    external::JITTER,
+    external::SYSBENCH,
+    external::PERF_MESSAGING,
+    external::PERF_PIPE,
+];
 
 /// The scenarios of a comma-separated list; `all` or an empty list means every
-/// one of [`SCENARIOS`].
+/// one of [`SCENARIOS`], `external` those whose programs are installed here.
 pub fn select(list: &str) -> Result<Vec<&'static Scenario>> {
     let mut chosen = Vec::new();
     for id in list.split(',').map(str::trim).filter(|id| !id.is_empty()) {
         if id == "all" {
             chosen.extend(SCENARIOS);
+            continue;
+        }
+        if id == "external" {
+            chosen.extend(installed()?);
             continue;
         }
         let Some(scenario) = SCENARIOS.iter().chain(EXTRA_SCENARIOS).find(|s| s.id == id) else {
@@ -93,7 +112,10 @@ pub fn select(list: &str) -> Result<Vec<&'static Scenario>> {
                 .chain(EXTRA_SCENARIOS)
                 .map(|scenario| scenario.id)
                 .collect();
-            bail!("no scenario `{id}`; known: all, {}", known.join(", "));
+            bail!(
+                "no scenario `{id}`; known: all, external, {}",
+                known.join(", ")
+            );
         };
         chosen.push(scenario);
     }
@@ -103,20 +125,65 @@ pub fn select(list: &str) -> Result<Vec<&'static Scenario>> {
     Ok(chosen)
 }
 
+/// The programs of other projects that `scenarios` start, each once; an error
+/// that names the package if one is not installed.
+pub fn programs(scenarios: &[&Scenario]) -> Result<BTreeSet<PathBuf>> {
+    let mut programs = BTreeSet::new();
+    for scenario in scenarios {
+        scenario.check_tools()?;
+        for tool in scenario.tools() {
+            programs.insert(tool.find()?);
+        }
+    }
+    Ok(programs)
+}
+
+/// The scenarios that need other projects' programs and have them here. What is
+/// missing for the others is said; an error if there is none at all.
+fn installed() -> Result<Vec<&'static Scenario>> {
+    let mut chosen = Vec::new();
+    for scenario in EXTRA_SCENARIOS.iter().filter(|s| !s.tools().is_empty()) {
+        match scenario.check_tools() {
+            Ok(()) => chosen.push(scenario),
+            Err(error) => eprintln!("left out: {error:#}"),
+        }
+    }
+    if chosen.is_empty() {
+        bail!("none of the programs that `external` runs is installed");
+    }
+    Ok(chosen)
+}
+
 impl Scenario {
+    /// The programs of other projects that it starts.
+    pub fn tools(&self) -> &'static [Tool] {
+        external::tools(self.id)
+    }
+
+    /// An error that names the package if one of its programs is missing.
+    pub fn check_tools(&self) -> Result<()> {
+        let needs = || format!("{} cannot run", self.id);
+        self.tools()
+            .iter()
+            .try_for_each(|tool| tool.find().map(drop))
+            .with_context(needs)
+    }
+
     /// Run it here and now.
     pub fn run(&self, params: &Params) -> Result<ScenarioResult> {
+        self.check_tools()?;
         let seconds = params.seconds.unwrap_or(self.seconds);
         let map = Arc::new(CpuMap::read());
         let session = Session::new(params, map, self.warmup_ns, seconds);
         let mut findings = (self.run)(&session)?;
-        self.add_machine_figures(&session, &mut findings);
+        let length_ns = findings.length_ns.unwrap_or(session.length_ns());
+        self.add_machine_figures(&session, length_ns, &mut findings);
         findings.metrics.sort_by_key(|metric| !metric.headline);
         Ok(ScenarioResult {
             scenario: self.id.to_string(),
             cpus: params.cpus,
             seed: params.seed,
-            seconds,
+            seconds: length_ns as f64 / NSEC_PER_SEC as f64,
             metrics: findings.metrics,
             latencies: findings.latencies,
             groups: findings.groups,
@@ -125,50 +192,97 @@ impl Scenario {
         })
     }
 
-    /// Figures that every scenario has.
-    fn add_machine_figures(&self, session: &Session, findings: &mut Findings) {
+    /// Figures that every scenario has, of a measurement of `length_ns`.
+    fn add_machine_figures(&self, session: &Session, length_ns: u64, findings: &mut Findings) {
         let machine = findings.machine;
-        let seconds = session.length_ns() as f64 / NSEC_PER_SEC as f64;
-        let capacity_ns = session.length_ns() as f64 * session.cpus as f64;
-        let idle_pct = 100.0 * machine.idle_ns as f64 / capacity_ns;
+        let seconds = length_ns.max(1) as f64 / NSEC_PER_SEC as f64;
+        let capacity_ns = length_ns.max(1) as f64 * session.cpus as f64;
+        let mut usage = Usage::default();
+        findings
+            .groups
+            .iter()
+            .for_each(|group| usage.add(&group.usage));
+
+        // While more tasks want CPUs than there are, every idle moment is one
+        // in which work waits.
         let better = if self.saturates {
             Better::Lower
         } else {
             Better::Neither
         };
+        let idle_pct = 100.0 * machine.idle_ns as f64 / capacity_ns;
         findings.detail("idle", idle_pct, "%", better);
-        findings.detail(
-            "switches",
-            machine.switches as f64 / seconds,
-            "1/s",
-            Better::Neither,
-        );
-        let migrations: u64 = findings
-            .groups
-            .iter()
-            .map(|group| group.usage.migrations.total())
-            .sum();
-        findings.detail(
-            "migrations",
-            migrations as f64 / seconds,
-            "1/s",
-            Better::Neither,
-        );
+        // Without scheduler statistics no run is counted.
+        if machine.runs > 0 {
+            let waited_pct = 100.0 * machine.waited_ns as f64 / capacity_ns;
+            findings.detail("waited", waited_pct, "%", Better::Neither);
+        }
+
+        let moved = usage.migrations;
+        let levels = [
+            ("migrations_smt", moved.smt),
+            ("migrations_core", moved.core),
+            ("migrations_llc", moved.llc),
+            ("migrations_node", moved.node),
+        ];
+        let mut rate = |name: &str, count: u64| {
+            findings.detail(name, count as f64 / seconds, "1/s", Better::Neither);
+        };
+        rate("switches", machine.switches);
+        rate("kicks", machine.kicks);
+        if usage.tasks > 0 {
+            rate("preemptions", usage.involuntary);
+        }
+        // Only tasks of our own look where they are.
+        if !self.tools().is_empty() {
+            return;
+        }
+        rate("migrations", moved.total());
+        for ((name, count), exists) in levels.into_iter().zip(session.map.has_levels()) {
+            if exists {
+                rate(name, count);
+            }
+        }
+    }
+}
+
+/// The counters of the machine at one instant.
+struct Snapshot {
+    machine: MachineCounters,
+    callbacks: Counters,
+    events: Events,
+}
+
+fn snapshot(session: &Session) -> Result<Snapshot> {
+    Ok(Snapshot {
+        callbacks: match session.with_cost {
+            true => Counters::read()?,
+            false => Counters::default(),
+        },
+        events: Events::read(),
+        machine: MachineCounters::read()?,
+    })
+}
+
+impl Snapshot {
+    /// Findings with what was counted between `earlier` and `self`.
+    fn since(&self, earlier: &Self) -> Findings {
+        let machine = self.machine.since(&earlier.machine);
+        let mut findings = Findings::new(machine, self.callbacks.since(&earlier.callbacks));
+        for (name, count) in self.events.since(&earlier.events) {
+            findings.detail(&format!("scx_{name}"), count as f64, "", Better::Neither);
+        }
+        findings
     }
 }
 
 /// Wait until the measurement has passed; findings with what the machine did
 /// meanwhile.
 fn measure(session: &Session) -> Result<Findings> {
-    let callbacks = || match session.with_cost {
-        true => Counters::read(),
-        false => Ok(Counters::default()),
-    };
     clock::sleep_until_ns(session.from_ns);
-    let (machine, calls) = (MachineCounters::read()?, callbacks()?);
+    let before = snapshot(session)?;
     clock::sleep_until_ns(session.to_ns);
-    let machine = MachineCounters::read()?.since(&machine);
-    Ok(Findings::new(machine, callbacks()?.since(&calls)))
+    Ok(snapshot(session)?.since(&before))
 }
 
 /// Add what every scenario with hogs tells of them.
@@ -205,6 +319,18 @@ mod tests {
             let chosen = select(scenario.id).unwrap();
             assert_eq!(chosen.len(), 1);
             assert_eq!(chosen[0].about, scenario.about);
+        }
+    }
+
+    #[test]
+    fn external_scenarios_and_only_they_name_their_programs() {
+        for scenario in SCENARIOS.iter().chain(EXTRA_SCENARIOS) {
+            assert_eq!(
+                scenario.tools().is_empty(),
+                !scenario.id.starts_with("ext_"),
+                "{}",
+                scenario.id
+            );
         }
     }
 
