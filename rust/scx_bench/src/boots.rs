@@ -22,6 +22,7 @@ use scx_guest::{Guest, Kernel, Topology};
 use crate::cache::{Key, Store};
 use crate::compact;
 use crate::guest::GuestArgs;
+use crate::interrupt;
 use crate::kept::{Identity, Kept};
 use crate::result::{Failure, RunResult};
 use crate::results::Sample;
@@ -192,7 +193,9 @@ impl Bench<'_> {
             return Ok(result);
         };
         let thinned = compact::thin(result);
+        let whole = interrupt::hold();
         kept.save(&boot.identity, &thinned)?;
+        drop(whole);
         Ok(thinned)
     }
 
@@ -218,7 +221,10 @@ impl Bench<'_> {
         let shared = Mutex::new((queue, samples));
         let bench = &self;
         // A closure, so that the lock is not held while a guest runs.
-        let next = || lock(&shared).0.pop_front();
+        let next = || match interrupt::is_pressed() {
+            true => None,
+            false => lock(&shared).0.pop_front(),
+        };
         let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
             let work = || -> Result<()> {
                 while let Some(index) = next() {
@@ -234,6 +240,7 @@ impl Bench<'_> {
                 .collect()
         });
         self.progress.finish_and_clear();
+        interrupt::end_here_if_pressed();
         outcomes.into_iter().collect::<Result<()>>()?;
         Ok(std::mem::take(&mut lock(&shared).1)
             .into_iter()
@@ -282,7 +289,9 @@ impl Bench<'_> {
         {
             bail!("{title}: the result differs from the one that was kept");
         }
+        let whole = interrupt::hold();
         self.store.save(&boot.key, &result)?;
+        drop(whole);
         Ok(boot.sample(self.keep(boot, result)?))
     }
 

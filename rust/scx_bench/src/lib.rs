@@ -25,6 +25,7 @@ pub mod cost;
 pub mod events;
 pub mod gate;
 pub mod guest;
+pub mod interrupt;
 pub mod kept;
 pub mod load;
 pub mod peers;

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 
 use scx_bench::gate::{self, GateArgs};
 use scx_bench::guest::{self, GuestArgs};
+use scx_bench::interrupt;
 use scx_bench::prometheus;
 use scx_bench::report::{self, ReportArgs};
 use scx_bench::results::Results;
@@ -48,7 +49,10 @@ struct HereArgs {
 }
 
 fn main() -> ExitCode {
-    match dispatch(Cli::parse()) {
+    let cli = Cli::parse();
+    let outcome = interrupt::install().and_then(|()| dispatch(cli));
+    interrupt::end_here_if_pressed();
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -5,6 +5,7 @@
 //! counts only if sched_ext was enabled before and after it was measured.
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -29,12 +30,15 @@ const POLL_NS: u64 = 20 * NSEC_PER_MSEC;
 
 /// Lines of its output that are quoted when it fails.
 const QUOTED_LINES: usize = 6;
+/// The end of its output in which they are looked for.
+const QUOTED_BYTES: usize = 4096;
 
 /// A scheduler that was enabled by a program started here.
 #[derive(Debug)]
 pub struct Scheduler {
     process: Child,
-    log: tempfile::NamedTempFile,
+    /// What it wrote, in a file without a name.
+    log: File,
 }
 
 impl Scheduler {
@@ -47,14 +51,12 @@ impl Scheduler {
         if is_enabled() {
             bail!("a sched_ext scheduler is already running: {}", active());
         }
-        let log = tempfile::NamedTempFile::new().context("opening the scheduler's log")?;
+        let log = tempfile::tempfile().context("opening the scheduler's log")?;
         let output = |log: &File| log.try_clone().context("sharing the scheduler's log");
         let parent = Pid::this();
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::null());
-        command
-            .stdout(output(log.as_file())?)
-            .stderr(output(log.as_file())?);
+        command.stdout(output(&log)?).stderr(output(&log)?);
         // SAFETY: the closure only makes two system calls.
         unsafe {
             command.pre_exec(move || {
@@ -119,8 +121,12 @@ impl Scheduler {
     }
 
     fn last_words(&self) -> String {
-        let text = fs::read(self.log.path()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        // Reading at an offset leaves the place where it writes alone.
+        let mut text = vec![0; QUOTED_BYTES];
+        let length = self.log.metadata().map_or(0, |data| data.len());
+        let from = length.saturating_sub(QUOTED_BYTES as u64);
+        let count = self.log.read_at(&mut text, from).unwrap_or(0);
+        let text = String::from_utf8_lossy(&text[..count]);
         let lines: Vec<&str> = text
             .lines()
             .filter(|line| !line.trim().is_empty())

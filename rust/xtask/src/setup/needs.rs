@@ -196,6 +196,12 @@ pub const NEEDS: &[Need] = &[
         seen: Seen::Command(&["cyclictest"]),
     },
     Need {
+        name: "tcc",
+        package: "tcc",
+        purposes: &[Purpose::Workload],
+        seen: Seen::Command(&["tcc"]),
+    },
+    Need {
         name: "flex",
         package: "flex",
         purposes: &[Purpose::Kernel],
@@ -405,7 +411,7 @@ mod tests {
         );
         assert_eq!(
             missing_packages(&machine, Purpose::Workload),
-            ["stress-ng", "rt-tests"]
+            ["stress-ng", "rt-tests", "tcc"]
         );
         assert!(missing_packages(&machine, Purpose::Build).contains(&"clang-19"));
         assert!(!missing_packages(&machine, Purpose::Build).contains(&"qemu-system-x86"));
