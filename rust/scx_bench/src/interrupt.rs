@@ -10,13 +10,13 @@
 //!
 //! The same happens on SIGTERM and SIGHUP. On SIGKILL, descendants get a signal
 //! from the kernel; what has to be put back even then needs a process of its
-//! own (`keeper`).
+//! own (`host::hotplug`).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -40,6 +40,8 @@ static UNDO: Mutex<Undone> = Mutex::new(Undone {
     actions: Vec::new(),
 });
 static WRITING: Mutex<()> = Mutex::new(());
+/// A process that is not ended; 0 for none.
+static SPARED: AtomicI32 = AtomicI32::new(0);
 
 type Action = Box<dyn FnOnce() + Send>;
 
@@ -80,6 +82,12 @@ pub fn undo_later(action: impl FnOnce() + Send + 'static) -> Undo {
     undo.next += 1;
     undo.actions.push((id, Box::new(action)));
     Undo { id }
+}
+
+/// Leave this process alone from now on: it ends when this one does. One at a
+/// time.
+pub fn spare(pid: Pid) {
+    SPARED.store(pid.as_raw(), Ordering::SeqCst);
 }
 
 /// While the guard lives, an interrupt waits: for writing a file as a whole.
@@ -131,7 +139,8 @@ fn end_descendants() {
         let limit = Instant::now() + GRACE;
         let mut told = HashSet::new();
         while Instant::now() < limit {
-            let living = descendants(&processes(), me);
+            let mut living = descendants(&processes(), me);
+            living.remove(&SPARED.load(Ordering::SeqCst));
             if living.is_empty() {
                 return;
             }

@@ -8,9 +8,9 @@
 //!   what it is made of, `tool` a program of somebody else's.
 //! - `session` is the timetable of one run; `clock` and `work` are its units.
 //! - `result` is what a run found, `stats` what is computed from it.
-//! - `run` runs scenarios here, `guest` in a guest (`boots`) under each
-//!   scheduler of a list (`spec`, `peers`); `cache` keeps exact results here, `kept` for
-//!   everybody, made small by `compact`.
+//! - `run` runs scenarios here; `guest` in a guest (`boots`) and `host` on a real
+//!   machine, under each scheduler of a list (`spec`, `peers`); `cache` keeps
+//!   exact results here, `kept` for everybody, made small by `compact`.
 //! - `results` is everything that was measured; `compare` shows it as text,
 //!   `report` as a page, `prometheus` for machines; `gate` holds it against a
 //!   `baseline`.
@@ -25,6 +25,7 @@ pub mod cost;
 pub mod events;
 pub mod gate;
 pub mod guest;
+pub mod host;
 pub mod interrupt;
 pub mod kept;
 pub mod load;

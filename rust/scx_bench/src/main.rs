@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 
 use scx_bench::gate::{self, GateArgs};
 use scx_bench::guest::{self, GuestArgs};
+use scx_bench::host::{self, HostArgs};
 use scx_bench::interrupt;
 use scx_bench::prometheus;
 use scx_bench::report::{self, ReportArgs};
@@ -32,6 +33,8 @@ enum Command {
     Run(HereArgs),
     /// Run scenarios under each scheduler in the deterministic guest, and compare.
     Guest(GuestArgs),
+    /// Run scenarios under each scheduler on this machine, and compare.
+    Host(HostArgs),
     /// Measure one scheduler in the guest and compare it with its baseline.
     Gate(GateArgs),
     /// Join results and show them: as tables, as a page, for Prometheus.
@@ -74,6 +77,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
             None => Ok(()),
         }),
         Command::Guest(args) => guest::run(&args),
+        Command::Host(args) => host::run(&args),
         Command::Gate(args) => gate::run(&args),
         Command::Report(args) => report::run(&args),
     }

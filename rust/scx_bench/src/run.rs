@@ -20,7 +20,7 @@ const QUIET_IDLE_PCT: u64 = 97;
 /// Length of one look at that, in nanoseconds.
 const QUIET_LOOK_NS: u64 = 200 * NSEC_PER_MSEC;
 /// Looks before it is given up.
-const QUIET_LOOKS: usize = 100;
+const QUIET_LOOKS: usize = 25;
 
 /// Run scenarios on this machine.
 #[derive(Debug, Clone, clap::Args)]
@@ -232,7 +232,8 @@ fn write_json(result: &RunResult, path: &Path) -> Result<()> {
     fs::write(path, json + "\n").with_context(|| format!("writing {}", path.display()))
 }
 
-fn kernel_release() -> String {
+/// Release of the running kernel.
+pub fn kernel_release() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.trim().to_string()
 }

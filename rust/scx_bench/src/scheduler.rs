@@ -148,6 +148,11 @@ impl Drop for Scheduler {
     }
 }
 
+/// Can this kernel run sched_ext schedulers?
+pub fn is_supported() -> bool {
+    Path::new(STATE).exists()
+}
+
 /// Is a sched_ext scheduler enabled now?
 pub fn is_enabled() -> bool {
     read_line(Path::new(STATE)) == "enabled"

@@ -43,11 +43,26 @@ impl Tool {
 
     /// Start it with `args` in `dir`.
     pub fn start(&self, args: &[String], dir: &Path) -> Result<Running> {
-        let path = self.find()?;
+        Running::start(&self.find()?, args, dir)
+    }
+}
+
+/// A program that was started.
+#[derive(Debug)]
+pub struct Running {
+    program: String,
+    process: Child,
+    output: File,
+    from_ns: u64,
+}
+
+impl Running {
+    /// Start the program at `path` with `args` in `dir`.
+    pub fn start(path: &Path, args: &[String], dir: &Path) -> Result<Self> {
         let output = tempfile::tempfile().context("opening a file for a tool's output")?;
         let share = |file: &File| file.try_clone().context("sharing a tool's output");
         let parent = Pid::this();
-        let mut command = Command::new(&path);
+        let mut command = Command::new(path);
         command
             .args(args)
             .current_dir(dir)
@@ -69,25 +84,15 @@ impl Tool {
         let process = command
             .spawn()
             .with_context(|| format!("starting {}", path.display()))?;
-        Ok(Running {
-            program: self.program,
+        let program = path.file_name().unwrap_or_default();
+        Ok(Self {
+            program: program.to_string_lossy().into_owned(),
             process,
             output,
             from_ns,
         })
     }
-}
 
-/// A tool that was started.
-#[derive(Debug)]
-pub struct Running {
-    program: &'static str,
-    process: Child,
-    output: File,
-    from_ns: u64,
-}
-
-impl Running {
     /// Wait for its end: what it wrote, and the time it took in nanoseconds.
     /// An exit status other than 0 is an error that quotes its last lines.
     pub fn join(mut self) -> Result<(String, u64)> {

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `scx_bench host`: the scenarios under each scheduler, on this machine.
+//!
+//!   1. What cannot work is refused before anything is changed: a kernel
+//!      without sched_ext, a scheduler that is running already, a program or
+//!      a CPU that is missing.
+//!   2. For each number of CPUs, a round through all schedulers is thrown away
+//!      to warm caches and clocks up, then the rounds that count follow. In a
+//!      round the schedulers take turns, so that whatever drifts with time
+//!      meets all alike.
+//!   3. Each turn is a process of its own that starts the scheduler, runs the
+//!      scenarios and stops it. Between turns the kernel's own schedules.
+//!   4. The machine is left as it was found, whatever happens (`interrupt`,
+//!      `hotplug`).
+//!
+//! Here figures differ from repeat to repeat, so each is told with its
+//! confidence interval; see `interval`.
+
+mod hotplug;
+mod interval;
+mod noise;
+mod summary;
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cache;
+use crate::clock::{self, NSEC_PER_MSEC, NSEC_PER_SEC, now_ns};
+use crate::compare;
+use crate::interrupt;
+use crate::result::{Failure, RunResult};
+use crate::results::{Results, Sample};
+use crate::run;
+use crate::scenario::{self, Scenario};
+use crate::scheduler;
+use crate::spec::{self, Source, Spec};
+use crate::tool::Running;
+
+/// Length of each measurement in the round that is thrown away, in seconds.
+const WARMUP_SECONDS: f64 = 0.3;
+
+/// How long the kernel may take to be without a scheduler after a turn.
+const GONE_LIMIT_NS: u64 = 10 * NSEC_PER_SEC;
+/// Between two looks at that.
+const GONE_POLL_NS: u64 = 50 * NSEC_PER_MSEC;
+
+/// Measure schedulers on this machine.
+#[derive(Debug, Clone, clap::Args)]
+pub struct HostArgs {
+    /// Schedulers: `default` (the kernel's), published ones by name, `peers` for all of those,
+    /// and `NAME=PATH ARGS` for a program of this machine. Separated by commas; repeatable.
+    /// All but `default` need root and a kernel with sched_ext.
+    #[arg(long, value_name = "LIST", default_value = spec::DEFAULT)]
+    pub sched: Vec<String>,
+    /// Scenarios, separated by commas; see `scx_bench list`.
+    #[arg(long, value_name = "LIST", default_value = "all")]
+    pub scenario: String,
+    /// Length of each measurement in seconds, instead of the scenario's own.
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+    /// How often everything is measured, after a round that is thrown away.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub repeats: u64,
+    /// Numbers of CPUs, separated by commas: the first ones stay online, the others are taken
+    /// offline for that long. Needs root.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub cpus: Vec<usize>,
+    /// Write results.json into this directory.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// A scheduler with the command line that starts it; empty for the kernel's.
+struct Candidate {
+    spec: Spec,
+    words: Vec<String>,
+}
+
+/// One scheduler's turn in a round.
+struct Turn<'a> {
+    candidate: &'a Candidate,
+    cpus: usize,
+    /// From 1; 0 is the one that is thrown away.
+    repeat: u64,
+}
+
+/// Measure what `args` say, print the tables and write the results. Returns
+/// whether everything has a result.
+pub fn run(args: &HostArgs) -> Result<bool> {
+    let scenarios = scenario::select(&args.scenario)?;
+    scenarios
+        .iter()
+        .try_for_each(|scenario| scenario.check_tools())?;
+    let specs = spec::parse_all(&args.sched)?;
+    check_machine(args, &specs)?;
+    let (candidates, unbuilt) = find_programs(specs)?;
+    for warning in noise::warnings()? {
+        println!("noise: {warning}");
+    }
+
+    let mut results = Results {
+        kernel: run::kernel_release(),
+        seeds: args.repeats,
+        schedulers: candidates
+            .iter()
+            .map(|candidate| (candidate.spec.name.clone(), candidate.spec.describe()))
+            .collect(),
+        samples: unbuilt,
+        ..Results::default()
+    };
+    results
+        .samples
+        .extend(run_all(args, &scenarios, &candidates)?);
+    print!("{}", compare::tables(&results));
+    print!("{}", summary::text(&results));
+    if let Some(dir) = &args.out {
+        results.write(dir)?;
+    }
+    Ok(results.is_whole())
+}
+
+/// An error if this machine cannot do what `args` ask for.
+fn check_machine(args: &HostArgs, specs: &[Spec]) -> Result<()> {
+    if args.repeats == 0 {
+        bail!("--repeats must be at least 1");
+    }
+    let others: Vec<&str> = specs
+        .iter()
+        .filter(|spec| spec.source != Source::Kernel)
+        .map(|spec| spec.name.as_str())
+        .collect();
+    let is_root = nix::unistd::geteuid().is_root();
+    if !others.is_empty() && !scheduler::is_supported() {
+        bail!(
+            "Linux {} has no sched_ext, so it cannot run {}; `--sched default` runs here, and \
+             `scx_bench guest` runs all of them in a kernel that has it",
+            run::kernel_release(),
+            others.join(", ")
+        );
+    }
+    if !others.is_empty() && !is_root {
+        bail!("loading a scheduler needs root: {}", others.join(", "));
+    }
+    if scheduler::is_enabled() {
+        bail!(
+            "the sched_ext scheduler `{}` is running; stop it first (if a service started it: \
+             systemctl stop scx_loader, or scx), and start it again afterwards",
+            scheduler::active()
+        );
+    }
+    if !args.cpus.is_empty() && !is_root {
+        bail!("taking CPUs offline for --cpus needs root");
+    }
+    args.cpus
+        .iter()
+        .try_for_each(|&nr_cpus| hotplug::check(nr_cpus))
+}
+
+/// All turns of all rounds, in order; the samples of those that count.
+fn run_all(
+    args: &HostArgs,
+    scenarios: &[&Scenario],
+    candidates: &[Candidate],
+) -> Result<Vec<Sample>> {
+    let all = hotplug::online()?.len();
+    let cpu_numbers = if args.cpus.is_empty() {
+        vec![all]
+    } else {
+        args.cpus.clone()
+    };
+    let nr_turns = cpu_numbers.len() as u64 * args.repeats * candidates.len() as u64;
+    let mut samples = Vec::new();
+    for cpus in cpu_numbers {
+        let _offline = match cpus == all {
+            true => None,
+            false => Some(hotplug::leave(cpus)?),
+        };
+        for repeat in 0..=args.repeats {
+            for candidate in candidates {
+                let turn = Turn {
+                    candidate,
+                    cpus,
+                    repeat,
+                };
+                eprintln!("{}", turn.announcement(samples.len() as u64, nr_turns));
+                let result = turn.run(args, scenarios)?;
+                if repeat > 0 {
+                    samples.push(turn.sample(result));
+                }
+            }
+        }
+    }
+    Ok(samples)
+}
+
+impl Turn<'_> {
+    fn announcement(&self, done: u64, of: u64) -> String {
+        let name = &self.candidate.spec.name;
+        match self.repeat {
+            0 => format!("warm-up: {name}, {} CPUs", self.cpus),
+            repeat => format!(
+                "{} of {of}: {name}, {} CPUs, repeat {repeat}",
+                done + 1,
+                self.cpus
+            ),
+        }
+    }
+
+    /// Run the scenarios in a process of their own and read what it found.
+    fn run(&self, args: &HostArgs, scenarios: &[&Scenario]) -> Result<RunResult> {
+        let report = tempfile::tempfile().context("opening a file for a result")?;
+        let path = format!("/proc/{}/fd/{}", std::process::id(), report.as_raw_fd());
+        let here = std::env::current_exe().context("finding this program")?;
+        let running = Running::start(&here, &self.words(args, scenarios, &path), Path::new("/"))?;
+        let outcome = running.join();
+        interrupt::end_here_if_pressed();
+        let result = match (read_report(&report), outcome) {
+            (Some(result), _) => result,
+            (None, Err(error)) => failed(&format!("{error:#}")),
+            (None, Ok((text, _))) => failed(&format!("no result was written: {text}")),
+        };
+        wait_until_gone()?;
+        Ok(result)
+    }
+
+    fn words(&self, args: &HostArgs, scenarios: &[&Scenario], report: &str) -> Vec<String> {
+        let ids: Vec<&str> = scenarios.iter().map(|scenario| scenario.id).collect();
+        let seconds = match self.repeat {
+            0 => Some(WARMUP_SECONDS),
+            _ => args.seconds,
+        };
+        let mut words = vec![
+            "run".to_string(),
+            "--settle".to_string(),
+            format!("--cpus={}", self.cpus),
+            format!("--seed={}", self.repeat),
+            format!("--scenario={}", ids.join(",")),
+            format!("--json={report}"),
+        ];
+        words.extend(seconds.map(|seconds| format!("--seconds={seconds}")));
+        if !self.candidate.words.is_empty() {
+            words.push("--".to_string());
+            words.extend(self.candidate.words.iter().cloned());
+        }
+        words
+    }
+
+    fn sample(&self, result: RunResult) -> Sample {
+        Sample {
+            scheduler: self.candidate.spec.name.clone(),
+            // Each number of CPUs has a table of its own.
+            topology: format!("host:{}", self.cpus),
+            cpus: self.cpus as u32,
+            seed: self.repeat,
+            result,
+        }
+    }
+}
+
+/// The command line of each scheduler, built where necessary; samples that say
+/// why for those that have none.
+fn find_programs(specs: Vec<Spec>) -> Result<(Vec<Candidate>, Vec<Sample>)> {
+    let cache_dir = cache::default_dir()?;
+    let mut candidates = Vec::new();
+    let mut unbuilt = Vec::new();
+    for spec in specs {
+        let words = match &spec.source {
+            Source::Kernel => Ok(Vec::new()),
+            Source::Published(peer) => peer
+                .program(&cache_dir)
+                .map(|path| vec![path.to_string_lossy().into_owned()]),
+            Source::Program { path, args } => absolute(path).map(|path| {
+                let program = std::iter::once(path.to_string_lossy().into_owned());
+                program.chain(args.iter().cloned()).collect()
+            }),
+        };
+        match words {
+            Ok(words) => candidates.push(Candidate { spec, words }),
+            Err(error) => unbuilt.push(Sample {
+                scheduler: spec.name,
+                topology: String::new(),
+                cpus: 0,
+                seed: 0,
+                result: failed(&format!("{error:#}")),
+            }),
+        }
+    }
+    Ok((candidates, unbuilt))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    fs::canonicalize(path).with_context(|| format!("finding {}", path.display()))
+}
+
+fn read_report(report: &File) -> Option<RunResult> {
+    serde_json::from_reader(report).ok()
+}
+
+fn failed(message: &str) -> RunResult {
+    let failure = Failure {
+        scenario: None,
+        message: message.to_string(),
+    };
+    RunResult {
+        failures: vec![failure],
+        ..RunResult::default()
+    }
+}
+
+/// Wait until the kernel's own scheduler schedules again: whatever came next
+/// would be measured under the wrong one.
+fn wait_until_gone() -> Result<()> {
+    let limit_ns = now_ns() + GONE_LIMIT_NS;
+    while scheduler::is_enabled() {
+        if now_ns() >= limit_ns {
+            bail!(
+                "the scheduler `{}` stays although its program has ended",
+                scheduler::active()
+            );
+        }
+        clock::sleep_ns(GONE_POLL_NS);
+    }
+    Ok(())
+}
