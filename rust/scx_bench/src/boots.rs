@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -78,6 +79,8 @@ pub struct Bench<'a> {
     pub kept: Option<Kept>,
     /// How far they are.
     pub progress: ProgressBar,
+    /// A result could not be kept.
+    pub is_unkept: AtomicBool,
 }
 
 impl Bench<'_> {
@@ -188,26 +191,37 @@ impl Bench<'_> {
 
     /// Keep the result of `boot` for others too, where that was asked for, and
     /// return what they will find. Here and there the figures are the same.
-    fn keep(&self, boot: &Boot, result: RunResult) -> Result<RunResult> {
+    fn keep(&self, boot: &Boot, result: RunResult) -> RunResult {
         let Some(kept) = &self.kept else {
-            return Ok(result);
+            return result;
         };
         let thinned = compact::thin(result);
         let whole = interrupt::hold();
-        kept.save(&boot.identity, &thinned)?;
+        self.check_kept(boot, kept.save(&boot.identity, &thinned));
         drop(whole);
-        Ok(thinned)
+        thinned
+    }
+
+    /// Say that a result was not kept, if it was not. The figures are there all
+    /// the same; whoever measured fails when they have been shown.
+    fn check_kept(&self, boot: &Boot, saved: Result<()>) {
+        if let Err(error) = saved {
+            let title = boot.title();
+            self.progress
+                .suspend(|| eprintln!("{title}: the result is not kept: {error:#}"));
+            self.is_unkept.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Run all boots, some at a time; their samples in the order of `boots`.
-    pub fn run_all(mut self, boots: Vec<Boot>) -> Result<Vec<Sample>> {
+    pub fn run_all(&mut self, boots: Vec<Boot>) -> Result<Vec<Sample>> {
         let nr_boots = boots.len();
         let mut samples: Vec<Option<Sample>> = vec![None; nr_boots];
         let mut queue = VecDeque::new();
         for (index, boot) in boots.iter().enumerate() {
             match self.find_kept(boot) {
                 Some(result) => {
-                    samples[index] = Some(boot.sample(self.keep(boot, result)?));
+                    samples[index] = Some(boot.sample(self.keep(boot, result)));
                 }
                 None => queue.push_back(index),
             }
@@ -219,7 +233,7 @@ impl Bench<'_> {
             .unwrap_or(JOBS_MAX_DFL)
             .clamp(1, queue.len().max(1));
         let shared = Mutex::new((queue, samples));
-        let bench = &self;
+        let bench = &*self;
         // A closure, so that the lock is not held while a guest runs.
         let next = || match interrupt::is_pressed() {
             true => None,
@@ -249,12 +263,7 @@ impl Bench<'_> {
     }
 
     fn run_boot(&self, boot: &Boot) -> Result<Sample> {
-        let name = &boot.candidate.spec.name;
-        let title = format!(
-            "{name}, {} CPUs, seed {}",
-            boot.topology.nr_cpus(),
-            boot.seed
-        );
+        let title = boot.title();
         self.progress.set_message(title.clone());
         let mut nr_done = 0;
         let result = self.boot_guest(boot, &mut |line| {
@@ -290,9 +299,9 @@ impl Bench<'_> {
             bail!("{title}: the result differs from the one that was kept");
         }
         let whole = interrupt::hold();
-        self.store.save(&boot.key, &result)?;
+        self.check_kept(boot, self.store.save(&boot.key, &result));
         drop(whole);
-        Ok(boot.sample(self.keep(boot, result)?))
+        Ok(boot.sample(self.keep(boot, result)))
     }
 
     /// Boot, run the scenarios and read the report.
@@ -367,6 +376,12 @@ impl Bench<'_> {
 }
 
 impl Boot<'_> {
+    fn title(&self) -> String {
+        let name = &self.candidate.spec.name;
+        let nr_cpus = self.topology.nr_cpus();
+        format!("{name}, {nr_cpus} CPUs, seed {}", self.seed)
+    }
+
     fn sample(&self, result: RunResult) -> Sample {
         Sample {
             scheduler: self.candidate.spec.name.clone(),

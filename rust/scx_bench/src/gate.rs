@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use crate::baseline::{self, Baseline, Plan};
-use crate::guest::{self, GuestArgs, OutputArgs};
+use crate::guest::{self, GuestArgs, Measured, OutputArgs};
 use crate::result::Failure;
 use crate::results::Results;
+use crate::table;
 
 /// What is run for a first baseline: a latency, a storm, deadlines of both
 /// kinds, a round trip, a start, weights and starvation. About 100 s of wall
@@ -62,24 +63,29 @@ pub fn run(args: &GateArgs) -> Result<bool> {
         return update(args);
     }
     let baseline = Baseline::read(&args.baseline)?;
-    let results = measure(args, &baseline.plan, baseline.plan.seeds)?;
-    let checks = baseline.check(&results);
-    print!("\n{}", baseline::table(&checks));
+    let measured = measure(args, &baseline.plan, baseline.plan.seeds)?;
+    let results = &measured.results;
+    let checks = baseline.check(results);
+    let mut text = format!("\n{}", baseline::table(&checks));
     if (&baseline.kernel, &baseline.qemu) != (&results.kernel, &results.qemu) {
-        println!(
-            "\nThe baseline was measured on Linux {} in {}; this is Linux {} in {}.",
+        text += &format!(
+            "\nThe baseline was measured on Linux {} in {}; this is Linux {} in {}.\n",
             baseline.kernel, baseline.qemu, results.kernel, results.qemu
         );
     }
-    let failures = failures(&results);
-    failures.iter().for_each(|line| println!("{line}"));
+    let failures = failures(results);
+    failures
+        .iter()
+        .for_each(|line| text += &format!("{line}\n"));
     let is_ok = failures.is_empty() && !baseline::is_worse(&checks);
     if !is_ok {
-        println!(
-            "\nWorse than {}. If that is meant: --update, and say why in the commit.",
+        text += &format!(
+            "\nWorse than {}. If that is meant: --update, and say why in the commit.\n",
             args.baseline.display()
         );
     }
+    table::say(&text)?;
+    measured.check_kept()?;
     Ok(is_ok)
 }
 
@@ -89,14 +95,19 @@ fn update(args: &GateArgs) -> Result<bool> {
         false => first_plan(),
     };
     let seeds = plan.baseline_seeds;
-    let results = measure(args, &plan, seeds)?;
-    if let Some(failure) = failures(&results).first() {
+    let measured = measure(args, &plan, seeds)?;
+    let results = &measured.results;
+    if let Some(failure) = failures(results).first() {
         bail!("no baseline was written: {failure}");
     }
-    let baseline = Baseline::of(&results, plan);
+    let baseline = Baseline::of(results, plan);
     baseline.write(&args.baseline)?;
-    print!("\n{}", baseline::table(&baseline.check(&results)));
-    println!("\nwritten: {}", args.baseline.display());
+    let table = baseline::table(&baseline.check(results));
+    table::say(&format!(
+        "\n{table}\nwritten: {}\n",
+        args.baseline.display()
+    ))?;
+    measured.check_kept()?;
     Ok(true)
 }
 
@@ -110,8 +121,8 @@ fn first_plan() -> Plan {
     }
 }
 
-fn measure(args: &GateArgs, plan: &Plan, seeds: u64) -> Result<Results> {
-    let results = guest::measure(&GuestArgs {
+fn measure(args: &GateArgs, plan: &Plan, seeds: u64) -> Result<Measured> {
+    let measured = guest::measure(&GuestArgs {
         sched: vec![args.sched.clone()],
         cpus: vec![plan.cpus],
         topology: Vec::new(),
@@ -126,13 +137,13 @@ fn measure(args: &GateArgs, plan: &Plan, seeds: u64) -> Result<Results> {
         cost: false,
         again: args.again,
     })?;
-    if results.schedulers.len() > 1 {
+    if measured.results.schedulers.len() > 1 {
         bail!(
             "a baseline is of one scheduler, and `{}` names more",
             args.sched
         );
     }
-    Ok(results)
+    Ok(measured)
 }
 
 /// What has no result, a line for each.

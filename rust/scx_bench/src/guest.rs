@@ -9,6 +9,7 @@
 //! Not here: how the guests are run (`boots`), how results are shown.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
@@ -24,6 +25,7 @@ use crate::result::{Failure, RunResult};
 use crate::results::{Results, Sample};
 use crate::scenario;
 use crate::spec::{self, Source, Spec};
+use crate::table;
 
 /// Measure schedulers in the deterministic guest.
 #[derive(Debug, Clone, clap::Args)]
@@ -92,24 +94,34 @@ pub struct OutputArgs {
     pub command: Option<String>,
 }
 
+/// What was measured.
+#[derive(Debug)]
+pub struct Measured {
+    /// All of it.
+    pub results: Results,
+    is_unkept: bool,
+}
+
 /// Measure what `args` say, print the tables and write the results. Returns
 /// whether everything has a result.
 pub fn run(args: &GuestArgs) -> Result<bool> {
-    let results = measure(args)?;
-    print!("{}", compare::tables(&results));
-    print!("{}", compare::costs(&results));
-    args.output.write(&results, args)?;
+    let measured = measure(args)?;
+    let results = &measured.results;
+    let said = table::say(&(compare::tables(results) + &compare::costs(results)));
+    args.output.write(results, args)?;
+    said?;
+    measured.check_kept()?;
     Ok(results.is_whole())
 }
 
 /// Measure what `args` say, or take it from where it is kept.
-pub fn measure(args: &GuestArgs) -> Result<Results> {
+pub fn measure(args: &GuestArgs) -> Result<Measured> {
     let specs = spec::parse_all(&args.sched)?;
     let cache_dir = cache::default_dir()?;
     let topologies = topologies(args)?;
     let identities = identities(args, &specs)?;
     let (candidates, unbuilt) = find_programs(specs, &cache_dir);
-    let bench = Bench {
+    let mut bench = Bench {
         kernel: Kernel::find(args.kernel.as_deref())?,
         workload: boots::find_workload()?,
         scenarios: scenario::select(&args.scenario)?,
@@ -117,6 +129,7 @@ pub fn measure(args: &GuestArgs) -> Result<Results> {
         store: Store::open(&cache_dir.join("results"))?,
         kept: args.results.as_deref().map(Kept::open).transpose()?,
         progress: ProgressBar::hidden(),
+        is_unkept: AtomicBool::new(false),
     };
     let qemu = boots::qemu_version()?;
     let boots = bench.plan(&candidates, &topologies, &qemu, &identities)?;
@@ -132,7 +145,21 @@ pub fn measure(args: &GuestArgs) -> Result<Results> {
         samples: unbuilt,
     };
     results.samples.extend(bench.run_all(boots)?);
-    Ok(results)
+    Ok(Measured {
+        results,
+        is_unkept: bench.is_unkept.into_inner(),
+    })
+}
+
+impl Measured {
+    /// An error if a result could not be kept. For the end: the figures are there
+    /// all the same.
+    pub fn check_kept(&self) -> Result<()> {
+        if self.is_unkept {
+            bail!("not all results could be kept; they would be measured again");
+        }
+        Ok(())
+    }
 }
 
 impl OutputArgs {

@@ -16,6 +16,7 @@ use scx_bench::report::{self, ReportArgs};
 use scx_bench::results::Results;
 use scx_bench::run::{self, RunArgs};
 use scx_bench::scenario::{EXTRA_SCENARIOS, SCENARIOS};
+use scx_bench::table;
 
 /// Measure how CPU schedulers compare.
 #[derive(Debug, Parser)]
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
 fn dispatch(cli: Cli) -> Result<bool> {
     match cli.command {
         Command::List => {
-            list();
+            list()?;
             Ok(true)
         }
         Command::Run(args) => run::run_and(&args.run, |result| match &args.prometheus {
@@ -83,10 +84,11 @@ fn dispatch(cli: Cli) -> Result<bool> {
     }
 }
 
-fn list() {
-    println!("N is the number of CPUs; a hog is a task that never sleeps.");
+fn list() -> Result<()> {
+    let mut text = "N is the number of CPUs; a hog is a task that never sleeps.\n".to_string();
     for scenario in SCENARIOS.iter().chain(EXTRA_SCENARIOS) {
-        println!("\n{} ({} s)", scenario.id, scenario.seconds);
-        println!("    {}", scenario.about);
+        text += &format!("\n{} ({} s)\n", scenario.id, scenario.seconds);
+        text += &format!("    {}\n", scenario.about);
     }
+    table::say(&text)
 }

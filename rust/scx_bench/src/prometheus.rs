@@ -15,6 +15,7 @@ use crate::clock::NSEC_PER_SEC;
 use crate::compact::{is_in_summary, round};
 use crate::result::Metric;
 use crate::results::{Results, Sample};
+use crate::table;
 
 /// Quantiles of a summary.
 const QUANTILES: [&str; 4] = ["0.5", "0.9", "0.99", "0.999"];
@@ -37,8 +38,7 @@ pub fn write(results: &Results, path: &Path) -> Result<()> {
         fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     }
     fs::write(path, text(results)).with_context(|| format!("writing {}", path.display()))?;
-    println!("written: {}", path.display());
-    Ok(())
+    table::say(&format!("written: {}\n", path.display()))
 }
 
 /// `results` as text.

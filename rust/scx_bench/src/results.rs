@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::result::RunResult;
 use crate::spec;
+use crate::table;
 
 /// Name of the file in its directory.
 pub const FILE_NAME: &str = "results.json";
@@ -100,8 +101,7 @@ impl Results {
         let path = dir.join(FILE_NAME);
         let json = serde_json::to_string(self).context("writing JSON")?;
         fs::write(&path, json + "\n").with_context(|| format!("writing {}", path.display()))?;
-        println!("\nwritten: {}", path.display());
-        Ok(())
+        table::say(&format!("\nwritten: {}\n", path.display()))
     }
 
     /// Has everything a result?

@@ -75,7 +75,7 @@ pub fn run_and(args: &RunArgs, then: impl FnOnce(&RunResult) -> Result<()>) -> R
     let result = run_all(args, &scenarios, &params)?;
     for failure in &result.failures {
         let place = failure.scenario.as_deref().unwrap_or("start");
-        println!("{place:<12} FAILED: {}", failure.message);
+        table::say(&format!("{place:<12} FAILED: {}\n", failure.message))?;
     }
     if let Some(path) = &args.json {
         write_json(&result, path)?;
@@ -137,12 +137,11 @@ fn run_all(args: &RunArgs, scenarios: &[&Scenario], params: &Params) -> Result<R
         }
         match run_one(scenario, params, scheduler.as_mut()) {
             Ok(found) => {
-                println!("{}", table::headline_line(&found));
+                let mut lines = vec![table::headline_line(&found)];
                 if args.verbose {
-                    table::detail_lines(&found)
-                        .iter()
-                        .for_each(|line| println!("{line}"));
+                    lines.extend(table::detail_lines(&found));
                 }
+                table::say(&(lines.join("\n") + "\n"))?;
                 result.scenarios.push(found);
             }
             Err(error) => {
@@ -226,8 +225,7 @@ fn settle() -> Result<()> {
 fn write_json(result: &RunResult, path: &Path) -> Result<()> {
     let json = serde_json::to_string(result).context("writing JSON")?;
     if path == Path::new("-") {
-        println!("{json}");
-        return Ok(());
+        return table::say(&(json + "\n"));
     }
     fs::write(path, json + "\n").with_context(|| format!("writing {}", path.display()))
 }

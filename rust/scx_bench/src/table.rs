@@ -1,7 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Text tables for the terminal.
 
+use std::io::Write;
+
+use anyhow::{Context, Result};
+
 use crate::result::{Metric, ScenarioResult};
+
+/// Write `text` to standard output; an error where that is full or closed.
+pub fn say(text: &str) -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+        .context("writing to standard output")
+}
 
 /// One scenario's headline figures on one line.
 pub fn headline_line(result: &ScenarioResult) -> String {

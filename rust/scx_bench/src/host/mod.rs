@@ -37,6 +37,7 @@ use crate::run;
 use crate::scenario::{self, Scenario};
 use crate::scheduler;
 use crate::spec::{self, Source, Spec};
+use crate::table;
 use crate::tool::Running;
 
 /// Length of each measurement in the round that is thrown away, in seconds.
@@ -96,9 +97,13 @@ pub fn run(args: &HostArgs) -> Result<bool> {
         .try_for_each(|scenario| scenario.check_tools())?;
     let specs = spec::parse_all(&args.sched)?;
     check_machine(args, &specs)?;
+    // Found out now rather than when everything has been measured.
+    if let Some(dir) = &args.out {
+        fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+    }
     let (candidates, unbuilt) = find_programs(specs)?;
     for warning in noise::warnings()? {
-        println!("noise: {warning}");
+        table::say(&format!("noise: {warning}\n"))?;
     }
 
     let mut results = Results {
@@ -114,11 +119,12 @@ pub fn run(args: &HostArgs) -> Result<bool> {
     results
         .samples
         .extend(run_all(args, &scenarios, &candidates)?);
-    print!("{}", compare::tables(&results));
-    print!("{}", summary::text(&results));
+    let said = table::say(&(compare::tables(&results) + &summary::text(&results)));
     if let Some(dir) = &args.out {
-        results.write(dir)?;
+        let written = results.write(dir);
+        written.or_else(|error| rescue_results(&results, error))?;
     }
+    said?;
     Ok(results.is_whole())
 }
 
@@ -291,8 +297,9 @@ fn find_programs(specs: Vec<Spec>) -> Result<(Vec<Candidate>, Vec<Sample>)> {
     Ok((candidates, unbuilt))
 }
 
+/// The turn's process works elsewhere. Links stay: a program may go by its name.
 fn absolute(path: &Path) -> Result<PathBuf> {
-    fs::canonicalize(path).with_context(|| format!("finding {}", path.display()))
+    std::path::absolute(path).with_context(|| format!("finding {}", path.display()))
 }
 
 fn read_report(report: &File) -> Option<RunResult> {
@@ -324,4 +331,17 @@ fn wait_until_gone() -> Result<()> {
         clock::sleep_ns(GONE_POLL_NS);
     }
     Ok(())
+}
+
+/// Results that could not be written where they should be go elsewhere, since
+/// nobody can measure the same again. An error in any case.
+fn rescue_results(results: &Results, error: anyhow::Error) -> Result<()> {
+    let dir = std::env::temp_dir().join(format!("scx_bench-{}", std::process::id()));
+    match results.write(&dir) {
+        Ok(()) => Err(error),
+        Err(_) => {
+            table::say(&(serde_json::to_string(results)? + "\n"))?;
+            Err(error.context("the results stand above, as JSON"))
+        }
+    }
 }

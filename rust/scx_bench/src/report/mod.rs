@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail};
 use crate::compare;
 use crate::prometheus;
 use crate::results::Results;
+use crate::table;
 use model::Model;
 
 /// Name of the page in its directory.
@@ -55,7 +56,7 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
             names.join(", ")
         );
     }
-    print!("{}", compare::tables(&results));
+    table::say(&compare::tables(&results))?;
     if let Some(path) = &args.html {
         write(&results, args.subject.as_deref(), path)?;
     }
@@ -70,8 +71,7 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
 pub fn write(results: &Results, subject: Option<&str>, path: &Path) -> Result<()> {
     let html = html(results, subject)?;
     fs::write(path, html).with_context(|| format!("writing {}", path.display()))?;
-    println!("written: {}", path.display());
-    Ok(())
+    table::say(&format!("written: {}\n", path.display()))
 }
 
 fn html(results: &Results, subject: Option<&str>) -> Result<String> {
