@@ -86,7 +86,10 @@ fn run_build(session: &Session) -> Result<Findings> {
 }
 
 fn run_frames(session: &Session) -> Result<Findings> {
-    let builds = Builds::start(session)?;
+    let builds = match session.no_load {
+        true => None,
+        false => Some(Builds::start(session)?),
+    };
     let frame = Probe {
         name: "frame",
         period_ns: NSEC_PER_SEC / 60,
@@ -99,7 +102,9 @@ fn run_frames(session: &Session) -> Result<Findings> {
     findings.latency("wake", &frame.wake, &[]);
     findings.headline("missed", frame.missed as f64, "", Better::Lower);
     findings.detail("events", frame.done.count() as f64, "", Better::Neither);
-    findings.latency("build", &builds.join()?, &["mean"]);
+    if let Some(builds) = builds {
+        findings.latency("build", &builds.join()?, &["mean"]);
+    }
     findings.group("frame", frame.usage);
     Ok(findings)
 }
