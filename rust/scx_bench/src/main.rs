@@ -85,9 +85,17 @@ fn dispatch(cli: Cli) -> Result<bool> {
 }
 
 fn list() -> Result<()> {
-    let mut text = "N is the number of CPUs; a hog is a task that never sleeps.\n".to_string();
+    let mut text = format!(
+        "N is the number of CPUs; a hog is a task that never sleeps. What comes after {} is run only \
+         by name; `external` is all of it that runs other projects' programs.\n",
+        SCENARIOS.last().map_or("", |scenario| scenario.id)
+    );
     for scenario in SCENARIOS.iter().chain(EXTRA_SCENARIOS) {
-        text += &format!("\n{} ({} s)\n", scenario.id, scenario.seconds);
+        let length = match scenario.seconds {
+            0.0 => "as long as it takes".to_string(),
+            seconds => format!("{seconds} s"),
+        };
+        text += &format!("\n{} ({length})\n", scenario.id);
         text += &format!("    {}\n", scenario.about);
     }
     table::say(&text)
