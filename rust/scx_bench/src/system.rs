@@ -326,10 +326,14 @@ pub fn lock_memory() {
     unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
 }
 
-/// Set the nice value of the calling thread.
-pub fn set_thread_nice(nice: i32) -> io::Result<()> {
-    // SAFETY: setpriority takes integers only; 0 means the calling thread.
-    let rc = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+/// Make the calling thread nicer by `nice`.
+pub fn add_thread_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: both take integers only; 0 means the calling thread. Reading its
+    // own nice value cannot fail.
+    let rc = unsafe {
+        let now = libc::getpriority(libc::PRIO_PROCESS, 0);
+        libc::setpriority(libc::PRIO_PROCESS, 0, now + nice)
+    };
     if rc != 0 {
         return Err(io::Error::last_os_error());
     }

@@ -66,7 +66,7 @@ fn fair_odd_finds_who_got_less() {
 #[test]
 fn nice_finds_the_kernels_weights() {
     is_found("nice", || {
-        let result = Bench::new("nice").seconds(4.0).unfavoured().pinned().run();
+        let result = Bench::new("nice").seconds(4.0).pinned().run();
         (value(&result, "ratio"), 1024.0 / 110.0)
     });
 }

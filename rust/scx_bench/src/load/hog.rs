@@ -67,7 +67,8 @@ impl HogsSeen {
 }
 
 impl Hogs {
-    /// Start `count` hogs of this nice value.
+    /// Start `count` hogs, so much nicer than the bench itself: weights follow
+    /// differences, so their ratios do not depend on how nice that is.
     pub fn spawn(session: &Session, count: usize, nice: i32) -> Result<Self> {
         let handles = (0..count)
             .map(|index| {
@@ -97,10 +98,9 @@ fn run(session: &Session, start_ns: u64, nice: i32, inject_ns: u64) -> HogSeen {
     let inject_at_ns = session.from_ns + session.length_ns() / 2;
     let mut inject_ns = inject_ns;
 
-    // 0 is that of the bench, which whoever started it may have chosen. Raising
-    // priority may be refused; the share measured then shows it.
+    // Raising priority may be refused; the share measured then shows it.
     if nice != 0 {
-        let _ = system::set_thread_nice(nice);
+        let _ = system::add_thread_nice(nice);
     }
     clock::sleep_until_ns(start_ns);
     let mut last_ns = now_ns();

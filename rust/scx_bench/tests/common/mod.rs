@@ -25,7 +25,6 @@ pub fn take_machine() -> MutexGuard<'static, ()> {
 pub struct Bench {
     scenario: String,
     args: Vec<String>,
-    is_first: bool,
     is_pinned: bool,
 }
 
@@ -35,7 +34,6 @@ impl Bench {
         Self {
             scenario: scenario.to_string(),
             args: args.map(String::from).to_vec(),
-            is_first: true,
             is_pinned: false,
         }
     }
@@ -56,12 +54,6 @@ impl Bench {
         self
     }
 
-    /// At the nice value of everything else.
-    pub fn unfavoured(mut self) -> Self {
-        self.is_first = false;
-        self
-    }
-
     /// All on one CPU.
     pub fn pinned(mut self) -> Self {
         self.is_pinned = true;
@@ -73,14 +65,12 @@ impl Bench {
         let json = dir.path().join("json");
         let mut command = Command::new(env!("CARGO_BIN_EXE_scx_bench"));
         command.args(&self.args).arg("--json").arg(&json);
-        let (is_first, is_pinned) = (self.is_first, self.is_pinned);
+        let is_pinned = self.is_pinned;
         // SAFETY: the closure only makes system calls.
         unsafe {
             command.pre_exec(move || {
-                if is_first {
-                    // Only root may; others take more attempts.
-                    libc::setpriority(libc::PRIO_PROCESS, 0, NICE_FIRST);
-                }
+                // Only root may; others take more attempts.
+                libc::setpriority(libc::PRIO_PROCESS, 0, NICE_FIRST);
                 if is_pinned {
                     pin();
                 }
