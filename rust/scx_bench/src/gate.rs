@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use crate::baseline::{self, Baseline, Plan};
-use crate::guest::{self, GuestArgs, Measured, OutputArgs};
+use crate::guest::{self, GuestArgs, Measured};
+use crate::output::OutputArgs;
 use crate::result::Failure;
 use crate::results::Results;
 use crate::table;

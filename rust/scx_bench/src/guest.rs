@@ -19,8 +19,7 @@ use crate::boots::{self, Bench, Candidate};
 use crate::cache::{self, Store};
 use crate::compare;
 use crate::kept::Kept;
-use crate::prometheus;
-use crate::report;
+use crate::output::{OutputArgs, Repeat};
 use crate::result::{Failure, RunResult};
 use crate::results::{Results, Sample};
 use crate::scenario;
@@ -76,24 +75,6 @@ pub struct GuestArgs {
     pub again: bool,
 }
 
-/// What is written of the results, besides the tables.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct OutputArgs {
-    /// Write results.json and report.html into this directory.
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Write the figures to this file, in the text format of Prometheus.
-    #[arg(long, value_name = "FILE")]
-    pub prometheus: Option<PathBuf>,
-    /// Whose losses the report lists; without it the first program of this machine.
-    #[arg(long, value_name = "NAME")]
-    pub subject: Option<String>,
-    /// What to type instead of `scx_bench guest` to get the same again; it adds the subject by
-    /// itself.
-    #[arg(long, hide = true, requires = "subject", value_name = "TEXT")]
-    pub command: Option<String>,
-}
-
 /// What was measured.
 #[derive(Debug)]
 pub struct Measured {
@@ -108,7 +89,7 @@ pub fn run(args: &GuestArgs) -> Result<bool> {
     let measured = measure(args)?;
     let results = &measured.results;
     let said = table::say(&(compare::tables(results) + &compare::costs(results)));
-    args.output.write(results, args)?;
+    args.output.write(results, &args.sched)?;
     said?;
     measured.check_kept()?;
     Ok(results.is_whole())
@@ -162,52 +143,20 @@ impl Measured {
     }
 }
 
-impl OutputArgs {
-    fn write(&self, results: &Results, args: &GuestArgs) -> Result<()> {
-        if let Some(dir) = &self.out {
-            results.write(dir)?;
-            let programs = spec::parse_all(&args.sched)?
-                .into_iter()
-                .find(|spec| matches!(spec.source, Source::Program { .. }));
-            let subject = self.subject.clone().or(programs.map(|spec| spec.name));
-            report::write(results, subject.as_deref(), &dir.join(report::FILE_NAME))?;
-        }
-        if let Some(path) = &self.prometheus {
-            prometheus::write(results, path)?;
-        }
-        Ok(())
-    }
-}
-
 impl GuestArgs {
-    /// What to type to get the same again. Paths of programs are left out:
-    /// they mean nothing elsewhere.
+    /// What to type to get the same again.
     fn command(&self) -> String {
-        let (program, added) = match &self.output.command {
-            Some(program) => (program.as_str(), self.output.subject.as_ref()),
-            None => ("scx_bench guest", None),
-        };
-        let specs = spec::parse_all(&self.sched).unwrap_or_default();
-        let scheds = specs
-            .iter()
-            .filter(|spec| added != Some(&spec.name))
-            .map(|spec| match &spec.source {
-                Source::Program { .. } => format!("'{}={}'", spec.name, spec.describe()),
-                _ => spec.name.clone(),
-            });
         let machines = match self.topology.is_empty() {
             true => format!("--cpus {}", join(&self.cpus)),
             false => format!("--topology {}", join(&self.topology)),
         };
-        let mut command = format!("{program} {machines} --seeds {}", self.seeds);
-        scheds.for_each(|sched| command.push_str(&format!(" --sched {sched}")));
-        if self.scenario != "all" {
-            command.push_str(&format!(" --scenario {}", self.scenario));
-        }
-        if let Some(seconds) = self.seconds {
-            command.push_str(&format!(" --seconds {seconds}"));
-        }
-        command
+        self.output.repeat(&Repeat {
+            program: "scx_bench guest",
+            options: format!("{machines} --seeds {}", self.seeds),
+            sched: &self.sched,
+            scenario: &self.scenario,
+            seconds: self.seconds,
+        })
     }
 }
 

@@ -12,8 +12,8 @@
 //!   machine, under each scheduler of a list (`spec`, `peers`); `cache` keeps
 //!   exact results here, `kept` for everybody, made small by `compact`.
 //! - `results` is everything that was measured; `compare` shows it as text,
-//!   `report` as a page, `prometheus` for machines; `gate` holds it against a
-//!   `baseline`.
+//!   `report` as a page, `prometheus` for machines (`output` is what a command
+//!   writes); `gate` holds it against a `baseline`.
 
 pub mod baseline;
 pub mod boots;
@@ -29,6 +29,7 @@ pub mod host;
 pub mod interrupt;
 pub mod kept;
 pub mod load;
+pub mod output;
 pub mod peers;
 pub mod probe;
 pub mod prometheus;

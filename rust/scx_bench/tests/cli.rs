@@ -128,3 +128,27 @@ fn an_interrupt_ends_a_comparison_with_all_it_started() {
     let command = bench("host --scenario saturation --seconds 60");
     assert_eq!(interrupt(command, Signal::SIGINT), INTERRUPTED);
 }
+
+#[test]
+fn a_comparison_leaves_results_a_page_and_figures() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let figures = dir.path().join("figures.prom");
+    let output = bench("host --scenario pipe_idle --seconds 0.1 --repeats 1 --out")
+        .arg(dir.path())
+        .arg("--prometheus")
+        .arg(&figures)
+        .output()
+        .expect("it starts");
+    let said = [&output.stdout[..], &output.stderr[..]].concat();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
+    let text = |path| std::fs::read_to_string(path).expect("it is written");
+    let command = "scx_bench host --repeats 1 --sched default --scenario pipe_idle --seconds 0.1";
+    for file in ["results.json", "report.html"] {
+        assert!(text(dir.path().join(file)).contains(command), "{file}");
+    }
+    assert!(text(figures).contains("scenario=\"pipe_idle\""));
+}

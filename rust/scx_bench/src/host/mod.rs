@@ -31,6 +31,7 @@ use crate::cache;
 use crate::clock::{self, NSEC_PER_MSEC, NSEC_PER_SEC, now_ns};
 use crate::compare;
 use crate::interrupt;
+use crate::output::{OutputArgs, Repeat};
 use crate::result::{Failure, RunResult};
 use crate::results::{Results, Sample};
 use crate::run;
@@ -69,9 +70,9 @@ pub struct HostArgs {
     /// offline for that long. Needs root.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub cpus: Vec<usize>,
-    /// Write results.json into this directory.
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
+    /// What is written.
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// A scheduler with the command line that starts it; empty for the kernel's.
@@ -98,7 +99,7 @@ pub fn run(args: &HostArgs) -> Result<bool> {
     let specs = spec::parse_all(&args.sched)?;
     check_machine(args, &specs)?;
     // Found out now rather than when everything has been measured.
-    if let Some(dir) = &args.out {
+    if let Some(dir) = &args.output.out {
         fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     }
     let (candidates, unbuilt) = find_programs(specs)?;
@@ -109,6 +110,7 @@ pub fn run(args: &HostArgs) -> Result<bool> {
     let mut results = Results {
         kernel: run::kernel_release(),
         seeds: args.repeats,
+        command: args.command(),
         schedulers: candidates
             .iter()
             .map(|candidate| (candidate.spec.name.clone(), candidate.spec.describe()))
@@ -120,10 +122,8 @@ pub fn run(args: &HostArgs) -> Result<bool> {
         .samples
         .extend(run_all(args, &scenarios, &candidates)?);
     let said = table::say(&(compare::tables(&results) + &summary::text(&results)));
-    if let Some(dir) = &args.out {
-        let written = results.write(dir);
-        written.or_else(|error| rescue_results(&results, error))?;
-    }
+    let written = args.output.write(&results, &args.sched);
+    written.or_else(|error| rescue_results(&results, error))?;
     said?;
     Ok(results.is_whole())
 }
@@ -200,6 +200,24 @@ fn run_all(
         }
     }
     Ok(samples)
+}
+
+impl HostArgs {
+    /// What to type to get the same again.
+    fn command(&self) -> String {
+        let mut options = format!("--repeats {}", self.repeats);
+        if !self.cpus.is_empty() {
+            let numbers: Vec<String> = self.cpus.iter().map(usize::to_string).collect();
+            options.push_str(&format!(" --cpus {}", numbers.join(",")));
+        }
+        self.output.repeat(&Repeat {
+            program: "scx_bench host",
+            options,
+            sched: &self.sched,
+            scenario: &self.scenario,
+            seconds: self.seconds,
+        })
+    }
 }
 
 impl Turn<'_> {

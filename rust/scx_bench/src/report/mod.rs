@@ -28,7 +28,7 @@ pub const FILE_NAME: &str = "report.html";
 /// Join results and show them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReportArgs {
-    /// Files that `scx_bench guest --out` or `scx_bench run --json` wrote.
+    /// Files that `--out` of `scx_bench guest` or `host`, or `scx_bench run --json` wrote.
     #[arg(required = true, value_name = "RESULTS")]
     pub files: Vec<PathBuf>,
     /// Write a page with tables and pictures to this file.
