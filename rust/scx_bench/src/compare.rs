@@ -110,9 +110,11 @@ pub fn tables(results: &Results) -> String {
         };
         let _ = writeln!(
             text,
-            "\n{cpus} CPUs{shape}, Linux {}, median of {} seeds [min..max], * = best or \
+            "\n{cpus} CPUs{shape}, Linux {}, median of {} {}s [min..max], * = best or \
              within 10% of it",
-            results.kernel, results.seeds
+            results.kernel,
+            results.seeds,
+            results.repetition()
         );
         let rows = rows(results, topology);
         text.push_str(&table(results, &rows));
@@ -344,7 +346,12 @@ pub fn failures(results: &Results) -> Vec<String> {
             let scenario = failure.scenario.as_deref().unwrap_or("all");
             let place = match sample.cpus {
                 0 => sample.scheduler.clone(),
-                cpus => format!("{}, {cpus} CPUs, seed {}", sample.scheduler, sample.seed),
+                cpus => format!(
+                    "{}, {cpus} CPUs, {} {}",
+                    sample.scheduler,
+                    results.repetition(),
+                    sample.seed
+                ),
             };
             lines.push(format!("{place}, {scenario}: {}", failure.message));
         }

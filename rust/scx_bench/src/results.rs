@@ -104,6 +104,15 @@ impl Results {
         table::say(&format!("\nwritten: {}\n", path.display()))
     }
 
+    /// What tells the samples of one figure apart: the guest takes a seed, a real
+    /// machine is itself never twice the same.
+    pub fn repetition(&self) -> &'static str {
+        match self.qemu.is_empty() {
+            true => "repeat",
+            false => "seed",
+        }
+    }
+
     /// Has everything a result?
     pub fn is_whole(&self) -> bool {
         let mut samples = self.samples.iter();

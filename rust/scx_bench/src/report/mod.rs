@@ -129,6 +129,15 @@ mod tests {
     }
 
     #[test]
+    fn a_real_machine_is_measured_in_repeats() {
+        let mut results = example();
+        results.qemu.clear();
+        let html = html(&results, None).unwrap();
+        assert!(html.contains("median of 3 repeats"));
+        assert!(!html.contains("seeds, ") && !html.contains("A seed"));
+    }
+
+    #[test]
     fn names_cannot_break_out_of_the_page() {
         let mut results = example();
         results.schedulers[1].1 = "</script><b>".into();

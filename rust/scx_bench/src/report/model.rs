@@ -20,6 +20,8 @@ pub struct Model {
     pub kernel: String,
     /// Version of QEMU; empty on real hardware.
     pub qemu: String,
+    /// What tells the samples of one figure apart.
+    pub repetition: &'static str,
     /// What to type to get the same again, a command a line.
     pub commands: Vec<String>,
     /// The schedulers, in the order of their colours.
@@ -118,6 +120,7 @@ impl Model {
         Self {
             kernel: results.kernel.clone(),
             qemu: results.qemu.clone(),
+            repetition: results.repetition(),
             commands: results.command.lines().map(str::to_string).collect(),
             schedulers: results.schedulers.iter().map(scheduler).collect(),
             subject,

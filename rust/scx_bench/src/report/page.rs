@@ -55,7 +55,7 @@ fn header(model: &Model) -> Markup {
             p .lead {
                 "Linux " (model.kernel)
                 @if model.qemu.is_empty() { ", this machine" } @else { ", deterministic guest" }
-                ", median of " (plural(seeds, "seed"))
+                ", median of " (plural(seeds, model.repetition))
             }
         }
     }
@@ -180,7 +180,7 @@ fn how(model: &Model) -> Markup {
                     dt { (plural(machine.cpus as usize, "CPU")) }
                     dd {
                         (plural(machine.columns.len(), "scheduler")) ", "
-                        (range(seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0)))
+                        (range(seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0), model.repetition))
                     }
                 }
                 @for scheduler in &model.schedulers {
@@ -231,10 +231,10 @@ fn topology_words(topology: &str) -> String {
     words.join(" × ")
 }
 
-fn range(from: usize, to: usize) -> String {
+fn range(from: usize, to: usize, name: &str) -> String {
     match from == to {
-        true => plural(to, "seed"),
-        false => format!("{from} to {to} seeds"),
+        true => plural(to, name),
+        false => format!("{from} to {to} {name}s"),
     }
 }
 

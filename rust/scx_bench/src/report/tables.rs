@@ -159,7 +159,7 @@ pub fn figures(view: View) -> Markup {
         details .figures open {
             summary { "All figures" }
             p .note {
-                "Median over the seeds; " (chart::best_mark()) " is the best of a line or within \
+                "Median over the " (view.model.repetition) "s; " (chart::best_mark()) " is the best of a line or within \
                  10% of it; the darker, the further away. Hover or tap for the range."
             }
             div .scroll {
@@ -171,7 +171,7 @@ pub fn figures(view: View) -> Markup {
                                 th scope="col" .number.subject[view.is_subject(column)] {
                                     (view.name(column))
                                     @if machine.seeds[column] != *machine.seeds.iter().max().unwrap_or(&0) {
-                                        small { (plural(machine.seeds[column], "seed")) }
+                                        small { (plural(machine.seeds[column], view.model.repetition)) }
                                     }
                                 }
                             }
@@ -202,7 +202,7 @@ fn figure_line(view: View, row: &Row) -> Markup {
                     td .number.(heat_class(row, column)).subject[view.is_subject(column)]
                         title=(format!(
                             "{}: {} to {} over {}", view.name(column), table::value(cell.min),
-                            table::value(cell.max), plural(cell.count, "seed")
+                            table::value(cell.max), plural(cell.count, view.model.repetition)
                         ))
                     {
                         (table::value(cell.median)) @if winners[column] { (chart::best_mark()) }
