@@ -22,6 +22,9 @@ struct task_ctx {
 	/* queue: what the task is owed, and where it stands in the queue. */
 	u64 vtime;
 	u64 place_vtime;    /* vtime at the start of the present slice */
+	s64 left_lag;	    /* how far it was behind when it left the clock */
+	u64 left_served;    /* what the clock had served then */
+	u32 is_away;	    /* 1 while it sleeps */
 	u64 slice_ns;	    /* slice granted for the present turn */
 	u64 slice_used_ns;  /* used of it, in runs that were preempted */
 	u64 enqueued_at;    /* when it last became ready; 0 once it runs */

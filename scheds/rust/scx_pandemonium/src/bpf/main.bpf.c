@@ -75,6 +75,7 @@ void BPF_STRUCT_OPS(pandemonium_runnable, struct task_struct *p, u64 enq_flags)
 		return;
 	classify_runnable(taskc, cpuc, scx_bpf_now(),
 			  enq_flags & SCX_ENQ_WAKEUP);
+	queue_return(taskc);
 	queue_join_llc(p, taskc, llcc);
 	if (enq_flags & SCX_ENQ_WAKEUP)
 		queue_bound_lag(p, taskc, llcc);
@@ -104,8 +105,10 @@ void BPF_STRUCT_OPS(pandemonium_quiescent, struct task_struct *p, u64 deq_flags)
 		return;
 	queue_leave_clock(taskc);
 	/* Not every dequeue is a sleep: a change of nice is none. */
-	if (deq_flags & SCX_DEQ_SLEEP)
-		classify_sleep(p, taskc, scx_bpf_now());
+	if (!(deq_flags & SCX_DEQ_SLEEP))
+		return;
+	taskc->is_away = 1;
+	classify_sleep(p, taskc, scx_bpf_now());
 }
 
 void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)

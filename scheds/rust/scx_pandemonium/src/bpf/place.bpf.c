@@ -94,6 +94,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	llcc = lookup_llc(prev_cpuc->llc_idx);
 	if (!llcc)
 		return prev_cpu;
+	queue_return(taskc);
 	queue_join_llc(p, taskc, llcc);
 	queue_bound_lag(p, taskc, llcc);
 	if (wake_flags & SCX_WAKE_FORK)

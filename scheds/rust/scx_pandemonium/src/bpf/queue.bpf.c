@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* See queue.bpf.h for the purpose. */
 #include "queue.bpf.h"
+#include "policy/classify.h"
 #include "policy/slice.h"
 #include "policy/vtime.h"
 
@@ -35,16 +36,32 @@ static u64 bounded_vtime(struct task_struct *p, struct task_ctx *taskc,
 	u64 clock = READ_ONCE(llcc->clock.at);
 	/*
 	 * Credit is for those who use it for a fast answer. A batch task that
-	 * slept gets to the front once. One that did not sleep was kept waiting
-	 * and may be owed as much as anybody.
+	 * slept gets to the front once, and so does a new one, which has a head
+	 * start of another kind. One that did not sleep was kept waiting and
+	 * may be owed as much as anybody.
 	 */
-	u64 lag_max_ns = taskc->tier == TIER_BATCH && taskc->is_waking
-				 ? knobs.batch_lag_max_ns
-				 : knobs.lag_max_ns;
+	bool is_brief = taskc->age < AGE_GATE ||
+			(taskc->tier == TIER_BATCH && taskc->is_waking);
+	u64 lag_max_ns = is_brief ? knobs.batch_lag_max_ns : knobs.lag_max_ns;
 
 	return vtime_cap_debt(
 		vtime_cap_lag(taskc->vtime, clock, lag_max_ns, p->scx.weight),
 		clock, knobs.lag_max_ns, p->scx.weight);
+}
+
+__hidden void queue_return(struct task_ctx *taskc)
+{
+	struct llc_ctx *llcc;
+
+	if (!taskc->is_away)
+		return;
+	taskc->is_away = 0;
+	llcc = lookup_llc(taskc->llc_idx);
+	if (!llcc)
+		return;
+	taskc->vtime =
+		clock_return(&llcc->clock, taskc->left_lag, taskc->left_served);
+	taskc->place_vtime = taskc->vtime;
 }
 
 __hidden void queue_bound_lag(struct task_struct *p, struct task_ctx *taskc,
@@ -177,6 +194,8 @@ __hidden void queue_leave_clock(struct task_ctx *taskc)
 	if (!llcc)
 		return;
 
+	taskc->left_lag = llcc->clock.at - vtime;
+	taskc->left_served = llcc->clock.served;
 	bpf_spin_lock(&llcc->clock_lock);
 	clock_leave(&llcc->clock, vtime, weight);
 	bpf_spin_unlock(&llcc->clock_lock);

@@ -56,6 +56,9 @@ s32 queue_init(void);
 void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
 		    struct llc_ctx *llcc);
 
+/* The task of @taskc wakes: it is owed what it was when it fell asleep, and more. */
+void queue_return(struct task_ctx *taskc);
+
 /* Cap what a task that wakes into @llcc is owed for its sleep. */
 void queue_bound_lag(struct task_struct *p, struct task_ctx *taskc,
 		     struct llc_ctx *llcc);

@@ -157,7 +157,7 @@ proptest! {
         start in any::<u64>(),
         moves in proptest::collection::vec((0usize..8, 1u32..=10_000, 0u64..100 * MSEC), 1..400),
     ) {
-        let mut clock = vtime_clock { at: start, rest: 0, weight_sum: 0 };
+        let mut clock = vtime_clock { at: start, rest: 0, weight_sum: 0, served: 0 };
         let mut tasks: [Option<(i128, u32)>; 8] = [None; 8];
         let vtime = |offset: i128| start.wrapping_add(offset as u64);
         for (who, weight, amount) in moves {

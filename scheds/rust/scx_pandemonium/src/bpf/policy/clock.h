@@ -29,6 +29,7 @@ struct vtime_clock {
 	u64 at;		/* its whole part, in vtime */
 	u64 rest;	/* times weight_sum: 0 .. weight_sum - 1 */
 	u64 weight_sum; /* 0: nobody runs and the clock rests */
+	u64 served;	/* vtime that it moved on by what tasks ran for */
 };
 
 /*
@@ -111,6 +112,22 @@ static __attribute__((always_inline)) inline void
 clock_advance(struct vtime_clock *clock, u64 step, u32 weight)
 {
 	clock_move(clock, step * weight, false);
+	if (clock->weight_sum)
+		clock->served += step * weight / clock->weight_sum;
+}
+
+/*
+ * Return the vtime at which a task comes back that left @lag behind the clock
+ * when that had @served.
+ *
+ * The average jumps when tasks come and go, so a sleeper that kept its vtime
+ * would be owed more or less by what others did. It keeps what it was owed, and
+ * gains what each of those that stayed got meanwhile.
+ */
+static inline u64 clock_return(const struct vtime_clock *clock, s64 lag,
+			       u64 served)
+{
+	return clock->at - lag - (clock->served - served);
 }
 
 /*
