@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
 /// Longest interval between two telemetry lines, in seconds.
@@ -19,8 +19,16 @@ const INTERVAL_MAX_SEC: f64 = 3600.0;
 /// by weight. Runs until it gets SIGINT or SIGTERM, which returns the machine to
 /// the kernel's default scheduler.
 #[derive(Debug, Parser)]
-#[command(name = "scx_pandemonium", disable_version_flag = true)]
+#[command(
+    name = "scx_pandemonium",
+    disable_version_flag = true,
+    args_conflicts_with_subcommands = true
+)]
 pub struct Opts {
+    /// What to do instead of scheduling.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Print a line of telemetry every SEC seconds while scheduling.
     #[clap(long, value_name = "SEC", value_parser = parse_interval)]
     pub stats: Option<Duration>,
@@ -52,6 +60,36 @@ pub struct Opts {
     pub libbpf: LibbpfOpts,
 }
 
+/// What the program does besides scheduling.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the tasks of the running scheduler, the most latency-critical first.
+    ///
+    /// Times are in milliseconds. RUN is the average CPU time between two
+    /// sleeps, BURST that since the last wakeup, WAIT how long the task waited
+    /// for a CPU last. NOW is the tier in which the task is served: one that has
+    /// used more than its share is served as batch work whatever its tier is.
+    Tasks(TasksOpts),
+}
+
+/// Options of `tasks`.
+#[derive(Args, Debug)]
+pub struct TasksOpts {
+    /// List them again every SEC seconds (1 if not given), until interrupted.
+    #[clap(
+        long,
+        value_name = "SEC",
+        value_parser = parse_interval,
+        num_args = 0..=1,
+        default_missing_value = "1"
+    )]
+    pub watch: Option<Duration>,
+
+    /// Print JSON, one line for each list.
+    #[clap(long)]
+    pub json: bool,
+}
+
 /// Read an interval in seconds: finite, above 0 and at most an hour.
 fn parse_interval(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
@@ -72,6 +110,26 @@ mod tests {
     #[test]
     fn the_option_table_is_consistent() {
         Opts::command().debug_assert();
+    }
+
+    #[test]
+    fn a_subcommand_stands_alone_and_flags_need_none() {
+        let parse = |words: &[&str]| Opts::try_parse_from([&["scx_pandemonium"], words].concat());
+        assert!(parse(&["--stats", "1", "-v"]).unwrap().command.is_none());
+        assert!(parse(&["--stats", "1", "tasks"]).is_err());
+        for (words, watch) in [
+            (&["tasks"][..], None),
+            (&["tasks", "--watch"], Some(Duration::from_secs(1))),
+            (
+                &["tasks", "--watch", "0.5"],
+                Some(Duration::from_millis(500)),
+            ),
+        ] {
+            let Some(Command::Tasks(opts)) = parse(words).unwrap().command else {
+                panic!("{words:?} asks for no tasks");
+            };
+            assert_eq!(opts.watch, watch);
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod hist;
 mod policy;
 mod scheduler;
 mod stats;
+mod tasks;
 mod topology;
 
 use std::io::IsTerminal;
@@ -31,8 +32,9 @@ use scx_utils::UserExitInfo;
 use scx_utils::build_id;
 use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMode};
 
-use crate::cli::Opts;
+use crate::cli::{Command, Opts};
 use crate::scheduler::Scheduler;
+use crate::stats::{Request, Response};
 
 /// How often to look whether the kernel has unloaded the scheduler.
 const EXIT_POLL: Duration = Duration::from_millis(500);
@@ -54,7 +56,10 @@ fn run(opts: Opts) -> Result<()> {
         return Ok(());
     }
     if opts.help_stats {
-        return stats::server_data().describe_meta(&mut std::io::stdout(), None);
+        return stats::describe(&mut std::io::stdout());
+    }
+    if let Some(Command::Tasks(opts)) = &opts.command {
+        return tasks::run(opts);
     }
     init_logging(opts.verbose)?;
 
@@ -132,12 +137,22 @@ fn serve_until_exit(scheduler: Scheduler<'_>, stopped: &Receiver<()>) -> Result<
         select! {
             recv(stopped) -> _ => break,
             recv(requests) -> request => {
-                request.context("the stats server ended")?;
-                responses.send(scheduler.sample()?)?;
+                let request = request.context("the stats server ended")?;
+                responses.send(answer(&scheduler, request))?;
             }
             default(EXIT_POLL) => {}
         }
     }
     debug!("detaching");
     scheduler.finish()
+}
+
+/// Answer one request. What cannot be read is the client's trouble, no reason to
+/// stop scheduling.
+fn answer(scheduler: &Scheduler<'_>, request: Request) -> Response {
+    let answer = match request {
+        Request::Counters => scheduler.sample().map(Box::new).map(Response::Counters),
+        Request::Tasks => scheduler.tasks().map(Response::Tasks),
+    };
+    answer.unwrap_or_else(|err| Response::Failed(format!("{err:#}")))
 }

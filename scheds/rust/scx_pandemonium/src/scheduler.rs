@@ -7,13 +7,14 @@
 //! Not here: what to do with what is read (stats), the command line (cli).
 
 use std::fs;
+use std::io::Read;
 use std::mem::{MaybeUninit, size_of};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use libbpf_rs::{MapCore, MapFlags, OpenObject};
+use libbpf_rs::{Iter, MapCore, MapFlags, OpenObject};
 use log::info;
 use nix::unistd::geteuid;
 use scx_utils::{
@@ -21,10 +22,11 @@ use scx_utils::{
     scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
 };
 
-use crate::bpf_intf::{cpu_ctx, cpu_topo, llc_topo};
+use crate::bpf_intf::{cpu_ctx, cpu_topo, llc_topo, task_row};
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::cli::Opts;
 use crate::stats::Sample;
+use crate::tasks::Tasks;
 use crate::topology::Tables;
 
 /// How long another scheduler may take to leave before we give up.
@@ -114,6 +116,24 @@ impl<'a> Scheduler<'a> {
         )?
         .weight() as u64;
         Ok(sample)
+    }
+
+    /// Every task that the scheduler schedules, the most latency-critical first.
+    ///
+    /// # Errors
+    ///
+    /// If the iterator cannot be read.
+    pub fn tasks(&self) -> Result<Tasks> {
+        let link = self.skel.links.tasks_list.as_ref();
+        let link = link.context("the iterator of tasks is not attached")?;
+        let mut bytes = Vec::new();
+        Iter::new(link)
+            .context("starting the iterator of tasks")?
+            .read_to_end(&mut bytes)
+            .context("reading the tasks")?;
+        let rows = bytes.chunks_exact(size_of::<task_row>());
+        let rows: Result<Vec<task_row>> = rows.map(read_as::<task_row>).collect();
+        Ok(Tasks::new(&rows?))
     }
 
     /// Detach and say why the scheduler ended.
@@ -211,6 +231,7 @@ trait Plain: Copy {}
 impl Plain for cpu_ctx {}
 impl Plain for cpu_topo {}
 impl Plain for llc_topo {}
+impl Plain for task_row {}
 
 /// View `value` as the bytes of a map value.
 fn as_bytes<T: Plain>(value: &T) -> &[u8] {

@@ -11,13 +11,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use crossbeam::channel::{Receiver, Sender};
 use scx_stats::prelude::*;
 use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf_intf::*;
 use crate::hist;
+use crate::tasks::{self, Task, Tasks};
+
+/// What a client of the stats server may ask the run loop for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The counters of all CPUs.
+    Counters,
+    /// Every task.
+    Tasks,
+}
+
+/// What the run loop answers.
+#[derive(Debug)]
+pub enum Response {
+    /// To [`Request::Counters`].
+    Counters(Box<Sample>),
+    /// To [`Request::Tasks`], the most latency-critical first.
+    Tasks(Tasks),
+    /// To either: why there is no answer.
+    Failed(String),
+}
+
+/// The channels on which a client asks the run loop.
+pub type Channels<'a> = (&'a Sender<Request>, &'a Receiver<Response>);
 
 /// Counters of all CPUs, added up, since the scheduler started.
 #[derive(Clone, Debug)]
@@ -251,15 +276,24 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole as f64
 }
 
-/// The scx_stats server: each connection reads intervals of its own.
-pub fn server_data() -> StatsServerData<(), Sample> {
-    let open: Box<dyn StatsOpener<(), Sample>> = Box::new(move |(req_ch, res_ch)| {
-        req_ch.send(())?;
-        let mut earlier = res_ch.recv()?;
+/// Ask the run loop for the counters.
+fn ask_counters((requests, responses): Channels<'_>) -> Result<Sample> {
+    requests.send(Request::Counters)?;
+    match responses.recv()? {
+        Response::Counters(sample) => Ok(*sample),
+        Response::Failed(why) => bail!(why),
+        Response::Tasks(_) => bail!("asked for counters, got tasks"),
+    }
+}
 
-        let read: Box<dyn StatsReader<(), Sample>> = Box::new(move |_args, (req_ch, res_ch)| {
-            req_ch.send(())?;
-            let now = res_ch.recv()?;
+/// The scx_stats server: each connection reads intervals of its own as "top",
+/// and the tasks of the moment as "tasks".
+pub fn server_data() -> StatsServerData<Request, Response> {
+    let open: Box<dyn StatsOpener<Request, Response>> = Box::new(move |channels| {
+        let mut earlier = ask_counters(channels)?;
+
+        let read: Box<dyn StatsReader<Request, Response>> = Box::new(move |_args, channels| {
+            let now = ask_counters(channels)?;
             let metrics = Metrics::new(&now.since(&earlier));
             earlier = now;
             metrics.to_json()
@@ -270,6 +304,21 @@ pub fn server_data() -> StatsServerData<(), Sample> {
     StatsServerData::new()
         .add_meta(Metrics::meta())
         .add_ops("top", StatsOps { open, close: None })
+        .add_meta(Tasks::meta())
+        .add_meta(Task::meta())
+        .add_stats(
+            tasks::TARGET,
+            Box::new(|_args, channels| tasks::ask(channels)?.to_json()),
+        )
+}
+
+/// Describe each field of what the server offers.
+///
+/// # Errors
+///
+/// If `out` is closed.
+pub fn describe(out: &mut impl Write) -> Result<()> {
+    server_data().describe_meta(out, Some(&["Metrics", "Tasks"]))
 }
 
 /// Print a line every `interval` until `shutdown` is set. Waits for a scheduler

@@ -34,6 +34,9 @@ enum intf_consts {
 
 	/* LLC domains that one domain may rank as near or far. */
 	MAX_NEIGHBOURS = 255,
+
+	/* Bytes of a task's name, the final 0 included; the kernel's own. */
+	COMM_LEN = 16,
 };
 
 /*
@@ -152,6 +155,23 @@ struct cpu_ctx {
 	u64 wake_lat[NR_TIERS * NR_HIST_BUCKETS];
 	u64 sleeps[NR_SLEEP_BUCKETS];
 	u64 max_wait_ns; /* longest wait of a runnable task so far */
+};
+
+/* One task as `scx_pandemonium tasks` shows it; see struct task_ctx. */
+struct task_row {
+	s32 pid;  /* of the thread */
+	s32 tgid; /* of its process */
+	u32 tier;
+	u32 served_tier;
+	u32 age;    /* wakeups seen, up to AGE_MATURE */
+	u32 weight; /* 1..10000 */
+	u64 score;
+	u64 avg_runtime_ns;
+	u64 burst_ns; /* CPU time since its last wakeup */
+	u64 wake_interval_ns;
+	u64 slice_ns;	  /* granted for its last turn */
+	u64 last_wait_ns; /* from ready to running, last time */
+	u8 comm[COMM_LEN];
 };
 
 #endif /* __INTF_H */

@@ -12,6 +12,7 @@
  *   account	who uses how much CPU time, and who waited for it?
  *   topo	which CPUs share a cache?
  *   stats	what happened, and how long did tasks wait?
+ *   tasks	what does the scheduler think of each task?
  *   dump	what does a report of a failure need to say?
  *   context	what is remembered of tasks, CPUs and domains?
  *

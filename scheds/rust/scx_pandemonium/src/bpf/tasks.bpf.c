@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * tasks: what does the scheduler think of each task?
+ *
+ * A task iterator that writes one struct task_row for each task that ran since
+ * the scheduler was attached; nothing is known of the others. It runs when the
+ * loader reads it and costs nothing otherwise.
+ *
+ * The fields are read while their task may change them on another CPU: each is
+ * right, a row need not be that of one instant.
+ *
+ * Not here: what the values mean (classify), how they are shown (tasks.rs).
+ */
+#include "context.bpf.h"
+
+enum tasks_consts {
+	/* Priorities below are those of real-time classes. */
+	PRIO_NORMAL_MIN = 100,
+};
+
+SEC("iter/task")
+int tasks_list(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	struct task_row row = {};
+	struct task_ctx *taskc;
+
+	/* The last call has no task. What is dead or real-time is not ours. */
+	if (!p || p->exit_state || p->prio < PRIO_NORMAL_MIN)
+		return 0;
+	taskc = try_lookup_task(p);
+	if (!taskc || taskc->last_cpu < 0)
+		return 0;
+
+	row.pid = p->pid;
+	row.tgid = p->tgid;
+	row.tier = taskc->tier;
+	row.served_tier = taskc->served_tier;
+	row.age = taskc->age;
+	row.weight = p->scx.weight;
+	row.score = taskc->score;
+	/* Before the first sleep it is an assumption. */
+	row.avg_runtime_ns = taskc->slept_at ? taskc->avg_runtime_ns : 0;
+	row.burst_ns = taskc->burst_ns;
+	row.wake_interval_ns = taskc->wake_interval_ns;
+	row.slice_ns = taskc->slice_ns;
+	row.last_wait_ns = taskc->last_wait_ns;
+	__builtin_memcpy(row.comm, p->comm, sizeof(row.comm));
+	bpf_seq_write(ctx->meta->seq, &row, sizeof(row));
+	return 0;
+}

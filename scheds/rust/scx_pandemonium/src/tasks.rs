@@ -1,0 +1,373 @@
+//! `scx_pandemonium tasks`: what the running scheduler thinks of each task.
+//!
+//! The run loop reads the rows that BPF writes and hands them out through the
+//! scx_stats server, so that any client of it can ask for them; the subcommand
+//! is one.
+//!
+//! Not here: how a row is read (scheduler), how a tier is found
+//! (`src/bpf/policy/classify.h`).
+
+use std::cmp::Reverse;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::thread::sleep;
+
+use anyhow::{Context, Result, anyhow, bail};
+use scx_stats::prelude::*;
+use scx_stats_derive::{Stats, stat_doc};
+use serde::{Deserialize, Serialize};
+
+use crate::bpf_intf::{
+    intf_consts_NSEC_PER_SEC, task_row, tier, tier_NR_TIERS, tier_TIER_BATCH, tier_TIER_INTERACTIVE,
+};
+use crate::cli::TasksOpts;
+use crate::stats::{Channels, Request, Response};
+
+/// The name under which the stats server offers the tasks.
+pub const TARGET: &str = "tasks";
+
+/// How long the scheduler may take to answer, in ms.
+const ANSWER_LIMIT_MS: u64 = 5000;
+
+/// Takes the cursor of a terminal home and clears what is below.
+const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
+
+/// Lines of a screen that are not rows of the list: its heading, and the one
+/// that the cursor rests on.
+const NR_OTHER_LINES: usize = 2;
+
+/// One task.
+#[stat_doc]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+pub struct Task {
+    #[stat(desc = "Id of the thread")]
+    pub pid: i64,
+    #[stat(desc = "Id of its process")]
+    pub tgid: i64,
+    #[stat(desc = "Name of the thread")]
+    pub comm: String,
+    #[stat(desc = "What it has shown itself to be: lat_critical, interactive or batch")]
+    pub tier: String,
+    #[stat(desc = "The tier in which it was served last, which is not above")]
+    pub served_tier: String,
+    #[stat(desc = "Latency-criticality score, in wakeups/s * switches/s / ms")]
+    pub score: u64,
+    #[stat(desc = "Wakeups seen, up to the number from which the averages are trusted")]
+    pub age: u64,
+    #[stat(desc = "Weight; 100 is that of nice 0")]
+    pub weight: u64,
+    #[stat(desc = "Average CPU time between two sleeps, in ns; 0 before the first")]
+    pub avg_runtime_ns: u64,
+    #[stat(desc = "CPU time since the last wakeup, in ns")]
+    pub burst_ns: u64,
+    #[stat(desc = "Wakeups per second, as a moving average; 0 before the second")]
+    pub wake_rate_hz: f64,
+    #[stat(desc = "Slice granted for the last turn, in ns")]
+    pub slice_ns: u64,
+    #[stat(desc = "Wait from ready to running before the last run, in ns")]
+    pub last_wait_ns: u64,
+}
+
+impl Task {
+    fn new(row: &task_row) -> Task {
+        // The first interval ends with the second wakeup.
+        let wake_rate_hz = if row.age < 2 {
+            0.0
+        } else {
+            f64::from(intf_consts_NSEC_PER_SEC) / row.wake_interval_ns.max(1) as f64
+        };
+        Task {
+            pid: row.pid.into(),
+            tgid: row.tgid.into(),
+            comm: comm(&row.comm),
+            tier: tier_name(row.tier).to_owned(),
+            served_tier: tier_name(row.served_tier).to_owned(),
+            score: row.score,
+            age: row.age.into(),
+            weight: row.weight.into(),
+            avg_runtime_ns: row.avg_runtime_ns,
+            burst_ns: row.burst_ns,
+            wake_rate_hz,
+            slice_ns: row.slice_ns,
+            last_wait_ns: row.last_wait_ns,
+        }
+    }
+
+    /// The cells of its line, in the order of [`HEADING`].
+    fn cells(&self) -> [String; NR_COLUMNS] {
+        [
+            self.pid.to_string(),
+            self.comm.clone(),
+            self.tier.clone(),
+            self.served_tier.clone(),
+            self.score.to_string(),
+            unless(self.avg_runtime_ns == 0, ms(self.avg_runtime_ns)),
+            ms(self.burst_ns),
+            unless(
+                self.wake_rate_hz == 0.0,
+                format!("{:.1}", self.wake_rate_hz),
+            ),
+            ms(self.slice_ns),
+            ms(self.last_wait_ns),
+        ]
+    }
+}
+
+/// The tasks of the scheduler at one moment.
+#[stat_doc]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+pub struct Tasks {
+    #[stat(desc = "Each task, the most latency-critical first")]
+    pub tasks: Vec<Task>,
+}
+
+impl Tasks {
+    /// Put what BPF wrote in order: by tier, then by score.
+    pub fn new(rows: &[task_row]) -> Tasks {
+        let mut rows: Vec<&task_row> = rows.iter().collect();
+        rows.sort_by_key(|row| (Reverse(row.tier), Reverse(row.score), row.pid));
+        Tasks {
+            tasks: rows.into_iter().map(Task::new).collect(),
+        }
+    }
+
+    /// The list as a table of at most `nr_tasks_max` tasks.
+    fn table(&self, nr_tasks_max: usize) -> String {
+        let heading = HEADING.map(|(title, _)| title.to_owned());
+        let tasks = self.tasks.iter().take(nr_tasks_max);
+        let lines: Vec<[String; NR_COLUMNS]> = std::iter::once(heading)
+            .chain(tasks.map(Task::cells))
+            .collect();
+        let mut widths = [0; NR_COLUMNS];
+        for cells in &lines {
+            for (width, cell) in widths.iter_mut().zip(cells) {
+                *width = cell.chars().count().max(*width);
+            }
+        }
+
+        let mut table = String::new();
+        for cells in &lines {
+            let columns = cells.iter().zip(widths).zip(HEADING);
+            let columns: Vec<String> = columns
+                .map(|((cell, width), (_, align))| match align {
+                    Align::Left => format!("{cell:<width$}"),
+                    Align::Right => format!("{cell:>width$}"),
+                })
+                .collect();
+            table += columns.join("  ").trim_end();
+            table.push('\n');
+        }
+        table
+    }
+}
+
+/// To which side of its column a cell goes.
+#[derive(Clone, Copy)]
+enum Align {
+    Left,
+    Right,
+}
+
+const NR_COLUMNS: usize = 10;
+
+/// Titles of the columns.
+const HEADING: [(&str, Align); NR_COLUMNS] = [
+    ("PID", Align::Right),
+    ("COMMAND", Align::Left),
+    ("TIER", Align::Left),
+    ("NOW", Align::Left),
+    ("SCORE", Align::Right),
+    ("RUN", Align::Right),
+    ("BURST", Align::Right),
+    ("WAKES/S", Align::Right),
+    ("SLICE", Align::Right),
+    ("WAIT", Align::Right),
+];
+
+/// Names of the tiers, indexed by `enum tier`.
+const TIER_NAMES: [&str; tier_NR_TIERS as usize] = ["batch", "interactive", "lat_critical"];
+const _: () = assert!(tier_TIER_BATCH == 0 && tier_TIER_INTERACTIVE == 1);
+
+fn tier_name(tier: tier) -> &'static str {
+    TIER_NAMES.get(tier as usize).copied().unwrap_or("unknown")
+}
+
+/// The text of a task's name. Anybody may put anything there, so what would
+/// steer a terminal is shown as `?`.
+fn comm(bytes: &[u8]) -> String {
+    let len = bytes.iter().position(|byte| *byte == 0);
+    String::from_utf8_lossy(&bytes[..len.unwrap_or(bytes.len())])
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+/// `cell`, or a dash if that `is_unknown`.
+fn unless(is_unknown: bool, cell: String) -> String {
+    if is_unknown { "-".to_owned() } else { cell }
+}
+
+/// A time in ms, to the microsecond.
+fn ms(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}
+
+/// Ask the run loop for the tasks.
+///
+/// # Errors
+///
+/// If they cannot be read.
+pub fn ask((requests, responses): Channels<'_>) -> Result<Tasks> {
+    requests.send(Request::Tasks)?;
+    match responses.recv()? {
+        Response::Tasks(tasks) => Ok(tasks),
+        Response::Failed(why) => bail!(why),
+        Response::Counters(_) => bail!("asked for tasks, got counters"),
+    }
+}
+
+/// List the tasks of the running scheduler, once or again and again.
+///
+/// # Errors
+///
+/// If no scheduler of ours runs or it ends.
+pub fn run(opts: &TasksOpts) -> Result<()> {
+    let mut client = connect()?;
+    loop {
+        let tasks = client
+            .request::<Tasks>("stats", vec![("target".into(), TARGET.into())])
+            .map_err(explain_refusal)?;
+        let shown = show(&tasks, opts, &mut std::io::stdout());
+        match shown {
+            // Whoever read the list has seen enough.
+            Err(err) if err.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            result => result.context("printing the tasks")?,
+        }
+        match opts.watch {
+            Some(interval) => sleep(interval),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn connect() -> Result<StatsClient> {
+    StatsClient::new()
+        .connect(Some(ANSWER_LIMIT_MS))
+        .map_err(|err| {
+            let kind = err.downcast_ref().map(std::io::Error::kind);
+            match kind {
+                Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                    anyhow!("no scx_pandemonium is running: start it first")
+                }
+                Some(ErrorKind::PermissionDenied) => {
+                    anyhow!("asking the scheduler needs root: use sudo")
+                }
+                _ => err.context("connecting to the scheduler"),
+            }
+        })
+}
+
+/// Make one line of what the server said no with.
+fn explain_refusal(err: anyhow::Error) -> anyhow::Error {
+    let why = err.root_cause().to_string();
+    if why.contains("unknown stat target") {
+        return anyhow!("the running scheduler is not scx_pandemonium, or is older");
+    }
+    let why = why.lines().next().unwrap_or_default().to_owned();
+    anyhow!("the scheduler did not answer: {why}")
+}
+
+/// Print one list to `out`; on a watched terminal, as much as fits.
+fn show(
+    tasks: &Tasks,
+    opts: &TasksOpts,
+    out: &mut (impl Write + IsTerminal),
+) -> std::io::Result<()> {
+    if opts.json {
+        serde_json::to_writer(&mut *out, tasks)?;
+        writeln!(out)?;
+        return out.flush();
+    }
+    let mut nr_tasks_max = usize::MAX;
+    if opts.watch.is_some() && out.is_terminal() {
+        if let Some((_, height)) = terminal_size::terminal_size() {
+            nr_tasks_max = usize::from(height.0).saturating_sub(NR_OTHER_LINES);
+        }
+        write!(out, "{CLEAR_SCREEN}")?;
+    }
+    write!(out, "{}", tasks.table(nr_tasks_max))?;
+    if opts.watch.is_some() && nr_tasks_max == usize::MAX {
+        writeln!(out)?;
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf_intf::tier_TIER_LAT_CRITICAL;
+
+    fn row(pid: i32, tier: tier, score: u64, name: &[u8]) -> task_row {
+        let mut row = task_row {
+            pid,
+            tgid: pid,
+            tier,
+            served_tier: tier_TIER_BATCH,
+            age: 8,
+            weight: 100,
+            score,
+            avg_runtime_ns: 700_000,
+            burst_ns: 0,
+            wake_interval_ns: 5_000_000,
+            slice_ns: 1_050_000,
+            last_wait_ns: 12_345,
+            comm: [0; 16],
+        };
+        row.comm[..name.len()].copy_from_slice(name);
+        row
+    }
+
+    #[test]
+    fn the_most_latency_critical_task_is_first() {
+        let tasks = Tasks::new(&[
+            row(1, tier_TIER_BATCH, 500_000, b"hog"),
+            row(2, tier_TIER_LAT_CRITICAL, 1_000, b"kwin_wayland"),
+            row(3, tier_TIER_LAT_CRITICAL, 50_000, b"pipewire"),
+            row(4, tier_TIER_INTERACTIVE, 25, b"bash"),
+        ]);
+        let names: Vec<&str> = tasks.tasks.iter().map(|task| task.comm.as_str()).collect();
+        assert_eq!(names, ["pipewire", "kwin_wayland", "bash", "hog"]);
+    }
+
+    #[test]
+    fn the_columns_of_the_table_stand_one_below_the_other() {
+        let tasks = Tasks::new(&[
+            row(7, tier_TIER_LAT_CRITICAL, 50_000, b"pipewire"),
+            row(123_456, tier_TIER_BATCH, 0, b"a name of 15 ch"),
+        ]);
+        let table = tasks.table(usize::MAX);
+        let expected = [
+            "   PID  COMMAND          TIER          NOW    SCORE    RUN  BURST  WAKES/S  SLICE   WAIT",
+            "     7  pipewire         lat_critical  batch  50000  0.700  0.000    200.0  1.050  0.012",
+            "123456  a name of 15 ch  batch         batch      0  0.700  0.000    200.0  1.050  0.012",
+        ];
+        assert_eq!(table.lines().collect::<Vec<_>>(), expected);
+        assert_eq!(tasks.table(1).lines().count(), 2);
+    }
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal_and_may_fill_its_field() {
+        assert_eq!(comm(b"\x1b[2Jhello\0junk"), "?[2Jhello");
+        assert_eq!(comm(b"0123456789abcdef"), "0123456789abcdef");
+        assert_eq!(comm(b"\xff\0"), "\u{fffd}");
+    }
+
+    #[test]
+    fn a_rate_needs_two_wakeups() {
+        let mut young = row(1, tier_TIER_INTERACTIVE, 0, b"new");
+        young.age = 1;
+        assert_eq!(Task::new(&young).wake_rate_hz, 0.0);
+        assert_eq!(Task::new(&young).cells()[7], "-");
+        young.age = 2;
+        assert_eq!(Task::new(&young).wake_rate_hz, 200.0);
+    }
+}
