@@ -11,6 +11,7 @@
 //!   times, with counts of the same by the kernel.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
 //! - `load ...`: see load.rs.
+//! - `roles ...`, `fresh-hog`: see roles.rs.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -24,7 +25,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use scx_stats::prelude::StatsClient;
 use serde_json::{Value, json};
 
-use crate::load;
+use crate::{load, roles};
 
 const REQUEST_ENV: &str = "GUEST_AGENT";
 
@@ -77,17 +78,19 @@ fn answer(words: &[&str]) -> Result<String> {
         ["stats-of-sleeper", nr_sleeps] => stats_of_sleeper(nr_sleeps.parse()?),
         ["rodata"] => rodata(),
         ["load", words @ ..] => load::run(words),
+        ["roles", words @ ..] => roles::run(words),
+        ["fresh-hog"] => roles::fresh_hog(),
         _ => bail!("no such request"),
     }
 }
 
 /// A connection to the scheduler's telemetry.
-struct Stats(StatsClient);
+pub struct Stats(StatsClient);
 
 impl Stats {
     /// Connect, and let what happened so far count no more. The server appears
     /// a little after the scheduler.
-    fn connect() -> Result<Stats> {
+    pub fn connect() -> Result<Stats> {
         let started = Instant::now();
         let client = loop {
             match StatsClient::new().connect(Some(ANSWER_LIMIT_MS)) {
@@ -102,9 +105,14 @@ impl Stats {
 
     /// What happened since it was read last.
     fn read(&mut self) -> Result<Value> {
+        self.ask("top")
+    }
+
+    /// What the server says of `target`.
+    pub fn ask(&mut self, target: &str) -> Result<Value> {
         self.0
-            .request("stats", vec![("target".into(), "top".into())])
-            .context("asking for the telemetry")
+            .request("stats", vec![("target".into(), target.into())])
+            .with_context(|| format!("asking for {target}"))
     }
 }
 
