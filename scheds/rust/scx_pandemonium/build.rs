@@ -5,12 +5,30 @@ use std::path::{Path, PathBuf};
 
 /// The rooms; each is an object of its own, linked into one.
 const ROOMS: &[&str] = &[
-    "account", "classify", "context", "dispatch", "dump", "place", "preempt", "queue", "stats",
-    "tasks", "topo",
+    "account",
+    "classify",
+    "compositor",
+    "context",
+    "dispatch",
+    "dump",
+    "place",
+    "preempt",
+    "queue",
+    "stats",
+    "tasks",
+    "topo",
 ];
 
 /// Headers of pure arithmetic, compiled into BPF and into the unit tests.
-const POLICY: &[&str] = &["classify", "clock", "gate", "hist", "slice", "vtime"];
+const POLICY: &[&str] = &[
+    "classify",
+    "clock",
+    "compositor",
+    "gate",
+    "hist",
+    "slice",
+    "vtime",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut builder = scx_cargo::BpfBuilder::new()?;

@@ -8,6 +8,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::compositor::CommPattern;
+
 /// Longest interval between two telemetry lines, in seconds.
 const INTERVAL_MAX_SEC: f64 = 3600.0;
 
@@ -41,6 +43,13 @@ pub struct Opts {
     /// Describe each field of the telemetry and exit.
     #[clap(long)]
     pub help_stats: bool,
+
+    /// Treat the program NAME as a compositor as well: a task of it does not
+    /// count as batch work however long it runs. A `*` at the end stands for
+    /// anything; known ones such as kwin_wayland need not be given. May be
+    /// repeated.
+    #[clap(long = "compositor", value_name = "NAME")]
+    pub compositors: Vec<CommPattern>,
 
     /// Length of the dump printed after an error, in bytes; 0 is the kernel's
     /// default of 32 KiB.

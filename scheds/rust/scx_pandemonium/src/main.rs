@@ -8,6 +8,7 @@
 mod bpf_intf;
 mod bpf_skel;
 mod cli;
+mod compositor;
 mod hist;
 #[cfg(test)]
 mod policy;

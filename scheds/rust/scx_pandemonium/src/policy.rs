@@ -24,4 +24,14 @@ pub fn bucket_low_ns(bucket: u32) -> u64 {
     unsafe { hist_bucket_low_ns(bucket) }
 }
 
+/// Whether a name is what `pattern` says, `compositor_matches()`.
+pub fn comm_matches(pattern: &crate::bpf_intf::comm_pattern, comm: [u64; 2]) -> bool {
+    let pattern = comm_pattern {
+        value: pattern.value,
+        mask: pattern.mask,
+    };
+    // SAFETY: reads the struct that it is given and is pure arithmetic else.
+    unsafe { compositor_matches(&raw const pattern, comm[0], comm[1]) }
+}
+
 mod tests;

@@ -22,9 +22,10 @@ use scx_utils::{
     scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
 };
 
-use crate::bpf_intf::{cpu_ctx, cpu_topo, llc_topo, task_row};
+use crate::bpf_intf::{comm_pattern, cpu_ctx, cpu_topo, llc_topo, task_row};
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::cli::Opts;
+use crate::compositor;
 use crate::stats::Sample;
 use crate::tasks::Tasks;
 use crate::topology::Tables;
@@ -74,10 +75,12 @@ impl<'a> Scheduler<'a> {
         builder.obj_builder.debug(opts.verbose);
         let open_opts = opts.libbpf.clone().into_bpf_open_opts();
         let mut skel = scx_ops_open!(builder, open_object, pandemonium_ops, open_opts)?;
-        configure(&mut skel, opts, &tables)?;
+        let compositors = compositor::patterns(&opts.compositors)?;
+        configure(&mut skel, opts, &tables, compositors.len())?;
 
         let mut skel = scx_ops_load!(skel, pandemonium_ops, uei)?;
         fill_topology(&mut skel, &tables)?;
+        fill_compositors(&mut skel, &compositors)?;
         let link = scx_ops_attach!(skel, pandemonium_ops)?;
 
         Ok(Scheduler {
@@ -173,9 +176,15 @@ fn wait_for_other_scheduler() -> Result<()> {
 }
 
 /// Set what must be known before the programs are loaded.
-fn configure(skel: &mut OpenBpfSkel<'_>, opts: &Opts, tables: &Tables) -> Result<()> {
+fn configure(
+    skel: &mut OpenBpfSkel<'_>,
+    opts: &Opts,
+    tables: &Tables,
+    nr_compositors: usize,
+) -> Result<()> {
     let nr_cpu_ids = u32::try_from(tables.cpus.len())?;
     let nr_llcs = u32::try_from(tables.llcs.len())?;
+    let nr_comm_patterns = u32::try_from(nr_compositors)?;
 
     let rodata = skel
         .maps
@@ -184,12 +193,14 @@ fn configure(skel: &mut OpenBpfSkel<'_>, opts: &Opts, tables: &Tables) -> Result
         .context("the BPF object has no constants")?;
     rodata.nr_cpu_ids = nr_cpu_ids;
     rodata.nr_llcs = nr_llcs;
+    rodata.nr_comm_patterns = nr_comm_patterns;
 
     skel.maps.cpu_ctxs.set_max_entries(nr_cpu_ids)?;
     skel.maps.cpu_topos.set_max_entries(nr_cpu_ids)?;
     skel.maps.slice_timers.set_max_entries(nr_cpu_ids)?;
     skel.maps.llc_ctxs.set_max_entries(nr_llcs)?;
     skel.maps.llc_topos.set_max_entries(nr_llcs)?;
+    skel.maps.comm_patterns.set_max_entries(nr_comm_patterns)?;
 
     let ops = skel.struct_ops.pandemonium_ops_mut();
     ops.exit_dump_len = opts.exit_dump_len;
@@ -226,8 +237,24 @@ fn fill_topology(skel: &mut BpfSkel<'_>, tables: &Tables) -> Result<()> {
     Ok(())
 }
 
+/// Fill the map of compositors' names.
+fn fill_compositors(skel: &mut BpfSkel<'_>, patterns: &[comm_pattern]) -> Result<()> {
+    for (idx, pattern) in (0u32..).zip(patterns) {
+        skel.maps
+            .comm_patterns
+            .update(
+                &idx.to_ne_bytes(),
+                as_bytes::<comm_pattern>(pattern),
+                MapFlags::ANY,
+            )
+            .with_context(|| format!("naming compositor {idx}"))?;
+    }
+    Ok(())
+}
+
 /// Types of `intf.h`: plain C structs of integers without padding that matters.
 trait Plain: Copy {}
+impl Plain for comm_pattern {}
 impl Plain for cpu_ctx {}
 impl Plain for cpu_topo {}
 impl Plain for llc_topo {}

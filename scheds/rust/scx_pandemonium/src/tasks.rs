@@ -49,6 +49,8 @@ pub struct Task {
     pub tier: String,
     #[stat(desc = "The tier in which it was served last, which is not above")]
     pub served_tier: String,
+    #[stat(desc = "The tier that it does not fall below: above batch for a compositor")]
+    pub tier_floor: String,
     #[stat(desc = "Latency-criticality score, in wakeups/s * switches/s / ms")]
     pub score: u64,
     #[stat(desc = "Wakeups seen, up to the number from which the averages are trusted")]
@@ -81,6 +83,7 @@ impl Task {
             comm: comm(&row.comm),
             tier: tier_name(row.tier).to_owned(),
             served_tier: tier_name(row.served_tier).to_owned(),
+            tier_floor: tier_name(row.tier_floor).to_owned(),
             score: row.score,
             age: row.age.into(),
             weight: row.weight.into(),
@@ -320,6 +323,8 @@ mod tests {
             wake_interval_ns: 5_000_000,
             slice_ns: 1_050_000,
             last_wait_ns: 12_345,
+            tier_floor: tier_TIER_BATCH,
+            reserved: 0,
             comm: [0; 16],
         };
         row.comm[..name.len()].copy_from_slice(name);

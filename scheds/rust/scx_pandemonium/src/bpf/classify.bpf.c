@@ -3,6 +3,7 @@
 #include "classify.bpf.h"
 #include "stats.bpf.h"
 #include "policy/classify.h"
+#include "policy/compositor.h"
 #include "policy/gate.h"
 #include "policy/vtime.h"
 
@@ -31,11 +32,13 @@ static u64 bounded_interval(u64 from, u64 to)
 /* Renew the tier of @taskc. Kernel threads are interactive at least. */
 static void update_tier(struct task_ctx *taskc)
 {
-	taskc->tier = classify_tier(
-		taskc->age, taskc->score, taskc->avg_runtime_ns,
-		taskc->wake_interval_ns, taskc->burst_ns,
-		knobs.cpu_bound_thresh_ns, knobs.lat_cri_thresh_high,
-		knobs.lat_cri_thresh_low);
+	u32 tier = classify_tier(taskc->age, taskc->score,
+				 taskc->avg_runtime_ns, taskc->wake_interval_ns,
+				 taskc->burst_ns, knobs.cpu_bound_thresh_ns,
+				 knobs.lat_cri_thresh_high,
+				 knobs.lat_cri_thresh_low);
+
+	taskc->tier = compositor_raise(tier, taskc->tier_floor);
 }
 
 __hidden void classify_init_task(struct task_ctx *taskc)

@@ -49,6 +49,10 @@ struct task_ctx {
 	u32 is_waking;	  /* 1 between a wakeup and the run it causes */
 	s32 last_cpu;	  /* where it ran last; -1 if never */
 
+	/* compositor: when its name was looked at, and what that gave. */
+	u64 looked_at;
+	u32 tier_floor; /* tier does not fall below */
+
 	/* account: for the dump. */
 	u64 last_wait_ns;
 };
@@ -68,6 +72,7 @@ struct llc_ctx {
 
 extern const volatile u32 nr_cpu_ids;
 extern const volatile u32 nr_llcs;
+extern const volatile u32 nr_comm_patterns;
 extern struct knobs knobs;
 
 /* Return the context of @p, or NULL if the task has none (yet). */

@@ -37,6 +37,9 @@ enum intf_consts {
 
 	/* Bytes of a task's name, the final 0 included; the kernel's own. */
 	COMM_LEN = 16,
+
+	/* Names of compositors; a look compares with each. */
+	MAX_COMM_PATTERNS = 128,
 };
 
 /*
@@ -157,6 +160,15 @@ struct cpu_ctx {
 	u64 max_wait_ns; /* longest wait of a runnable task so far */
 };
 
+/*
+ * A name, or the beginning of one, in two words as memory holds them: what
+ * remains of a task's name under @mask must be @value.
+ */
+struct comm_pattern {
+	u64 value[COMM_LEN / 8];
+	u64 mask[COMM_LEN / 8];
+};
+
 /* One task as `scx_pandemonium tasks` shows it; see struct task_ctx. */
 struct task_row {
 	s32 pid;  /* of the thread */
@@ -171,6 +183,8 @@ struct task_row {
 	u64 wake_interval_ns;
 	u64 slice_ns;	  /* granted for its last turn */
 	u64 last_wait_ns; /* from ready to running, last time */
+	u32 tier_floor;
+	u32 reserved;
 	u8 comm[COMM_LEN];
 };
 

@@ -5,6 +5,7 @@
  * This file is the table of callbacks; each answers by asking a room:
  *
  *   classify	what kind of task is this?
+ *   compositor	is it part of the program that draws the screen?
  *   place	which CPU does a ready task go to?
  *   preempt	who has to make room, and when does a slice end?
  *   queue	where do tasks wait, and in which order?
@@ -21,6 +22,7 @@
  */
 #include "account.bpf.h"
 #include "classify.bpf.h"
+#include "compositor.bpf.h"
 #include "context.bpf.h"
 #include "dispatch.bpf.h"
 #include "dump.bpf.h"
@@ -37,6 +39,9 @@ UEI_DEFINE(uei);
 /* Number of possible CPUs and of LLC domains; set by the loader. */
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 nr_llcs = 1;
+
+/* Number of names of compositors; set by the loader. */
+const volatile u32 nr_comm_patterns = 0;
 
 /* Where each number comes from is in docs/DESIGN.md. */
 struct knobs knobs = {
@@ -78,8 +83,10 @@ void BPF_STRUCT_OPS(pandemonium_runnable, struct task_struct *p, u64 enq_flags)
 			  enq_flags & SCX_ENQ_WAKEUP);
 	queue_return(taskc);
 	queue_join_llc(p, taskc, llcc);
-	if (enq_flags & SCX_ENQ_WAKEUP)
+	if (enq_flags & SCX_ENQ_WAKEUP) {
+		compositor_look(p, taskc, scx_bpf_now());
 		queue_bound_lag(p, taskc, llcc);
+	}
 	queue_join_clock(p, taskc, llcc);
 }
 

@@ -36,6 +36,7 @@ int tasks_list(struct bpf_iter__task *ctx)
 	row.tgid = p->tgid;
 	row.tier = taskc->tier;
 	row.served_tier = taskc->served_tier;
+	row.tier_floor = taskc->tier_floor;
 	row.age = taskc->age;
 	row.weight = p->scx.weight;
 	row.score = taskc->score;

@@ -68,6 +68,32 @@ fn a_task_that_never_sleeps_is_batch_once_its_burst_is_long() {
 }
 
 #[test]
+fn a_compositor_keeps_its_tier_whatever_it_does_and_others_keep_theirs() {
+    // SAFETY: pure arithmetic on its arguments.
+    let (of_main, of_other) = unsafe { (compositor_floor(true), compositor_floor(false)) };
+    assert_eq!(of_main, tier_TIER_LAT_CRITICAL);
+    assert_eq!(of_other, tier_TIER_INTERACTIVE);
+    for tier in tier_TIER_BATCH..tier_NR_TIERS {
+        // SAFETY: pure arithmetic on its arguments.
+        let raise = |floor| unsafe { compositor_raise(tier, floor) };
+        assert_eq!(raise(tier_TIER_BATCH), tier);
+        assert_eq!(raise(of_other), tier.max(of_other));
+        assert_eq!(raise(of_main), of_main);
+    }
+}
+
+#[test]
+fn a_name_is_looked_at_when_the_task_is_new_and_once_a_second() {
+    let first = compositor_consts_NR_FIRST_LOOKS;
+    // SAFETY: pure arithmetic on its arguments.
+    let is_due = |age, since_ns| unsafe { compositor_is_due(age, since_ns) };
+    assert!((1..=first).all(|age| is_due(age, 0)));
+    assert!(!is_due(first + 1, 0));
+    assert!(!is_due(classify_consts_AGE_MATURE, 1_000 * MSEC - 1));
+    assert!(is_due(classify_consts_AGE_MATURE, 1_000 * MSEC));
+}
+
+#[test]
 fn sleep_buckets_have_the_documented_edges() {
     // SAFETY: pure arithmetic on its argument.
     let bucket = |ns| unsafe { hist_sleep_bucket(ns) };

@@ -11,7 +11,8 @@
 //!   times, with counts of the same by the kernel.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
 //! - `load ...`: see load.rs.
-//! - `roles ...`, `fresh-hog`: see roles.rs.
+//! - `roles ...`, `fresh-hog`, `processes ...`, `rivals ...`, `frames ...`: see
+//!   roles.rs.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -80,6 +81,9 @@ fn answer(words: &[&str]) -> Result<String> {
         ["load", words @ ..] => load::run(words),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),
+        ["processes", words @ ..] => roles::processes(words),
+        ["rivals", words @ ..] => roles::rivals(words),
+        ["frames", words @ ..] => roles::frames(words),
         _ => bail!("no such request"),
     }
 }

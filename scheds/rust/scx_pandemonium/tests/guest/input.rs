@@ -41,6 +41,11 @@ fn a_wrong_command_line_is_refused_with_2() -> Result<()> {
         (&["--monitor", "inf"], "inf"),
         (&["--stats"], "--stats"),
         (&["--exit-dump-len", "-5"], "-5"),
+        (&["--compositor", ""], "empty"),
+        (&["--compositor", "*"], "every"),
+        (&["--compositor", "k*n"], "k*n"),
+        (&["--compositor", "a\tb"], "control"),
+        (&["tasks", "--watch", "0"], "0"),
         (&["word"], "word"),
     ] {
         let (code, stderr) = run_here(args)?;

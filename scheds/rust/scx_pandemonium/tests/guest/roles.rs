@@ -7,6 +7,15 @@
 //!   work since it was born. The answer is a line for each of two looks, soon
 //!   after its birth and from [`FRESH_HOG_MAX`] on: CPU time of the task before
 //!   the look, in us, and its tier.
+//! - `processes SECONDS NAMES`: for each name a process with two threads that
+//!   look like batch work. `OLD>NEW` changes its name after half a second.
+//! - `rivals SECONDS NAME HOGS`: so many hogs, and a process of that name whose
+//!   two threads sleep a little and are hogs for the rest. The answer: CPU time
+//!   of the process, least and most of a hog, and the longest time that a hog
+//!   was kept from going on, all in ms.
+//! - `frames SECONDS NAME HOGS`: so many hogs, and a process of that name that
+//!   draws frames too long for an interactive task. The answer: mean and longest
+//!   time from when a frame was due to begin until it was drawn, in us.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::agent::Stats;
 
@@ -65,6 +74,28 @@ pub const ROLES: &[Role] = &[
 pub const PAIR: [&str; 2] = ["pair_a", "pair_b"];
 const PAIR_BURST: Duration = Duration::from_micros(60);
 
+/// The two threads of a process that is looked at by its name.
+const NAMED_PERIOD: Duration = Duration::from_millis(100);
+const NAMED_BURST: Duration = Duration::from_millis(20);
+/// When it changes its name.
+const RENAMED_AFTER: Duration = Duration::from_millis(500);
+
+/// Sleeps with which the rival of hogs begins, so that it is known, and how
+/// long it works between two later ones.
+const NR_RIVAL_SLEEPS: usize = 10;
+const RIVAL_BURST: Duration = Duration::from_millis(100);
+const RIVAL_SLEEP: Duration = Duration::from_millis(1);
+
+/// A frame that is too long for an interactive task, and less often than a fair
+/// share beside two hogs for each CPU allows.
+const FRAME_PERIOD: Duration = Duration::from_millis(50);
+const FRAME_BURST: Duration = Duration::from_millis(18);
+/// Frames that do not count, drawn while the task is still unknown.
+const NR_FIRST_FRAMES: usize = 10;
+
+/// How long a hog works between two looks at the clock.
+const HOG_BURST: Duration = Duration::from_micros(50);
+
 /// Name of the task that is looked at from its birth on.
 const FRESH_HOG: &str = "fresh_hog";
 /// CPU time after which it must have been seen through.
@@ -91,12 +122,7 @@ pub fn run(words: &[&str]) -> Result<String> {
     for (name, socket) in PAIR.into_iter().zip([theirs, ours]) {
         threads.push(spawn(name, move || pass(socket, ends_at))?);
     }
-    for thread in threads {
-        match thread.join() {
-            Ok(result) => result?,
-            Err(_) => bail!("a role panicked"),
-        }
-    }
+    threads.into_iter().try_for_each(join)?;
     Ok(String::new())
 }
 
@@ -190,9 +216,209 @@ pub fn fresh_hog() -> Result<String> {
         lines.push(format!("{before_us} {tier}"));
     }
     is_over.store(true, Ordering::Relaxed);
-    match hog.join() {
-        Ok(result) => result?,
-        Err(_) => bail!("the hog panicked"),
-    }
+    join(hog)?;
     Ok(lines.join("\n"))
+}
+
+/// What the words after `processes` ask for.
+pub fn processes(words: &[&str]) -> Result<String> {
+    let [seconds, names @ ..] = words else {
+        bail!("processes SECONDS NAMES");
+    };
+    let seconds: f64 = seconds.parse().context("seconds")?;
+    let ends_at = Instant::now() + Duration::from_secs_f64(seconds);
+    let mut pids = Vec::new();
+    for name in names {
+        pids.push(fork(|| be_called(name, ends_at))?);
+    }
+    pids.into_iter().try_for_each(wait_for)?;
+    Ok(String::new())
+}
+
+/// The life of a process with two threads that look like batch work.
+fn be_called(name: &str, ends_at: Instant) -> Result<()> {
+    let (old, new) = name.split_once('>').unwrap_or((name, name));
+    set_name(old)?;
+    let painter = spawn("painter", move || act(NAMED_PERIOD, NAMED_BURST, ends_at))?;
+    let renamed_at = ends_at.min(Instant::now() + RENAMED_AFTER);
+    act(NAMED_PERIOD, NAMED_BURST, renamed_at)?;
+    set_name(new)?;
+    act(NAMED_PERIOD, NAMED_BURST, ends_at)?;
+    join(painter)
+}
+
+/// What the words after `rivals` ask for.
+pub fn rivals(words: &[&str]) -> Result<String> {
+    let [seconds, name, nr_hogs] = words else {
+        bail!("rivals SECONDS NAME HOGS");
+    };
+    let seconds: f64 = seconds.parse().context("seconds")?;
+    let nr_hogs: usize = nr_hogs.parse().context("hogs")?;
+    let ends_at = Instant::now() + Duration::from_secs_f64(seconds);
+
+    let pid = fork(|| {
+        set_name(name)?;
+        let painter = spawn("painter", move || rival(ends_at))?;
+        rival(ends_at)?;
+        join(painter)
+    })?;
+    let found = run_hogs(nr_hogs, ends_at)?;
+    wait_for(pid)?;
+    let cpu = |hog: &(Duration, Duration)| hog.0.as_millis();
+    Ok(format!(
+        "{} {} {} {}",
+        cpu_time_of_children()?.as_millis(),
+        found.iter().map(cpu).min().unwrap_or_default(),
+        found.iter().map(cpu).max().unwrap_or_default(),
+        found
+            .iter()
+            .map(|hog| hog.1.as_millis())
+            .max()
+            .unwrap_or_default()
+    ))
+}
+
+/// CPU time of each of `nr_hogs` until `ends_at`, and its longest time between
+/// two looks at the clock.
+fn run_hogs(nr_hogs: usize, ends_at: Instant) -> Result<Vec<(Duration, Duration)>> {
+    let hogs: Result<Vec<_>> = (0..nr_hogs)
+        .map(|_| {
+            thread::Builder::new()
+                .spawn(move || watchful_hog(ends_at))
+                .context("starting a hog")
+        })
+        .collect();
+    let mut found = Vec::new();
+    for hog in hogs? {
+        match hog.join() {
+            Ok(result) => found.push(result),
+            Err(_) => bail!("a hog panicked"),
+        }
+    }
+    Ok(found)
+}
+
+/// What the words after `frames` ask for.
+pub fn frames(words: &[&str]) -> Result<String> {
+    let [seconds, name, nr_hogs] = words else {
+        bail!("frames SECONDS NAME HOGS");
+    };
+    let seconds: f64 = seconds.parse().context("seconds")?;
+    let nr_hogs: usize = nr_hogs.parse().context("hogs")?;
+    let ends_at = Instant::now() + Duration::from_secs_f64(seconds);
+
+    let (mut ours, mut theirs) = UnixStream::pair().context("making a pair of sockets")?;
+    let pid = fork(|| {
+        set_name(name)?;
+        let (mean, longest) = draw(ends_at)?;
+        let answer = format!("{} {}", mean.as_micros(), longest.as_micros());
+        Ok(theirs.write_all(answer.as_bytes())?)
+    })?;
+    run_hogs(nr_hogs, ends_at)?;
+    wait_for(pid)?;
+    drop(theirs);
+    let mut answer = String::new();
+    ours.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Draw frames until `ends_at`: mean and longest time of one.
+fn draw(ends_at: Instant) -> Result<(Duration, Duration)> {
+    let mut times = Vec::new();
+    let mut due_at = Instant::now();
+    while due_at < ends_at {
+        thread::sleep(due_at.saturating_duration_since(Instant::now()));
+        work(FRAME_BURST);
+        times.push(Instant::now() - due_at);
+        due_at = Instant::now().max(due_at + FRAME_PERIOD);
+    }
+    let times = times.split_off(NR_FIRST_FRAMES.min(times.len()));
+    let nr = u32::try_from(times.len())?;
+    ensure!(nr > 0, "no frame was drawn");
+    let longest = times.iter().max().copied().unwrap_or_default();
+    Ok((times.iter().sum::<Duration>() / nr, longest))
+}
+
+/// Sleep a little at first and now and then, and work for the rest.
+fn rival(ends_at: Instant) -> Result<()> {
+    for _ in 0..NR_RIVAL_SLEEPS {
+        thread::sleep(RIVAL_SLEEP);
+    }
+    while Instant::now() < ends_at {
+        let until = ends_at.saturating_duration_since(Instant::now());
+        work(RIVAL_BURST.min(until));
+        thread::sleep(RIVAL_SLEEP);
+    }
+    Ok(())
+}
+
+/// Work until `ends_at`: CPU time used and the longest time between two looks at
+/// the clock.
+fn watchful_hog(ends_at: Instant) -> (Duration, Duration) {
+    let mut gap_max = Duration::ZERO;
+    let mut before = Instant::now();
+    while before < ends_at {
+        work(HOG_BURST);
+        let now = Instant::now();
+        gap_max = gap_max.max(now - before);
+        before = now;
+    }
+    (cpu_time(), gap_max)
+}
+
+/// Start a process that does `life` and ends.
+fn fork(life: impl FnOnce() -> Result<()>) -> Result<libc::pid_t> {
+    // SAFETY: the child has this thread only. The other one waits for it and
+    // holds no lock that the child needs.
+    match unsafe { libc::fork() } {
+        -1 => Err(std::io::Error::last_os_error()).context("forking"),
+        0 => {
+            let code = i32::from(life().is_err());
+            // SAFETY: ends the process without what the harness has to say.
+            unsafe { libc::_exit(code) }
+        }
+        pid => Ok(pid),
+    }
+}
+
+/// Wait for a process, which must end well.
+fn wait_for(pid: libc::pid_t) -> Result<()> {
+    let mut status = 0;
+    // SAFETY: writes to an integer that lives here.
+    let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    ensure!(waited == pid && status == 0, "process {pid}: {status:#x}");
+    Ok(())
+}
+
+/// Give this thread a name; that of the first one is that of the process.
+fn set_name(name: &str) -> Result<()> {
+    let name = std::ffi::CString::new(name)?;
+    // SAFETY: the text lives during the call and ends with a 0.
+    let result = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    ensure!(result == 0, "prctl: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+fn join(thread: thread::JoinHandle<Result<()>>) -> Result<()> {
+    match thread.join() {
+        Ok(result) => result,
+        Err(_) => bail!("a thread panicked"),
+    }
+}
+
+/// CPU time of the processes that were waited for.
+fn cpu_time_of_children() -> Result<Duration> {
+    // SAFETY: all zeros is a valid value of this struct of integers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: writes to a struct that lives here.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    ensure!(
+        result == 0,
+        "getrusage: {}",
+        std::io::Error::last_os_error()
+    );
+    let duration = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    };
+    Ok(duration(usage.ru_utime) + duration(usage.ru_stime))
 }
