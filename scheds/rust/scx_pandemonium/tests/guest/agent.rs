@@ -9,6 +9,8 @@
 //!   a tenth of a second ago, by the scx_stats client, as JSON.
 //! - `stats-of-sleeper SLEEPS`: the telemetry of a task that sleeps so many
 //!   times, with counts of the same by the kernel.
+//! - `stats-of-load SECONDS`: the telemetry of so many seconds, with the number
+//!   of the kernel's switches to a normal task.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
 //! - `load ...`: see load.rs.
 //! - `roles ...`, `fresh-hog`, `processes ...`, `rivals ...`, `frames ...`: see
@@ -43,6 +45,10 @@ const SLEEP: Duration = Duration::from_millis(1);
 
 /// The trace event that a wakeup is counted by.
 const WAKEUP_EVENT: &str = "/sys/kernel/tracing/events/sched/sched_wakeup";
+/// The one that a switch is counted by, and how: idle tasks do not count.
+const SWITCH_EVENT: &str = "/sys/kernel/tracing/events/sched/sched_switch";
+const SWITCH_KEYS: &str = "hist:keys=next_prio";
+const SWITCH_FILTER: &str = "next_pid != 0";
 
 /// Priorities from here on are those of normal tasks; below are real-time ones.
 const NORMAL_PRIO_MIN: u64 = 100;
@@ -77,6 +83,7 @@ fn answer(words: &[&str]) -> Result<String> {
             Ok(stats.read()?.to_string())
         }
         ["stats-of-sleeper", nr_sleeps] => stats_of_sleeper(nr_sleeps.parse()?),
+        ["stats-of-load", seconds] => stats_of_load(seconds.parse()?),
         ["rodata"] => rodata(),
         ["load", words @ ..] => load::run(words),
         ["roles", words @ ..] => roles::run(words),
@@ -165,13 +172,43 @@ fn number_after(path: &str, word: &str) -> Result<u64> {
     Ok(number.trim().parse()?)
 }
 
-/// Wakeups of normal tasks, from lines such as `{ prio:  120 } hitcount:  20`.
+/// Give what the scheduler counted in `seconds` beside the kernel's switches.
+fn stats_of_load(seconds: f64) -> Result<String> {
+    let trigger = format!("{SWITCH_EVENT}/trigger");
+    let mut stats = Stats::connect()?;
+    fs::write(&trigger, format!("{SWITCH_KEYS} if {SWITCH_FILTER}")).context("counting")?;
+    // This task has to wait for its turns like any other, so the interval of
+    // the scheduler is put between two of the kernel.
+    let before = events(SWITCH_EVENT)?;
+    stats.read()?;
+    let begun = events(SWITCH_EVENT)?;
+    sleep(Duration::from_secs_f64(seconds));
+    let ended = events(SWITCH_EVENT)?;
+    let metrics = stats.read()?;
+    let after = events(SWITCH_EVENT)?;
+    fs::write(&trigger, format!("!{SWITCH_KEYS} if {SWITCH_FILTER}"))
+        .context("counting no more")?;
+    let counted = json!({
+        "metrics": metrics,
+        "nr_switches_least": ended - begun,
+        "nr_switches_most": after - before,
+    });
+    Ok(counted.to_string())
+}
+
+/// Wakeups of normal tasks.
 fn wakeups() -> Result<u64> {
-    let text = fs::read_to_string(format!("{WAKEUP_EVENT}/hist")).context("reading wakeups")?;
+    events(WAKEUP_EVENT)
+}
+
+/// Events that concern normal tasks, from lines such as
+/// `{ prio:  120 } hitcount:  20`.
+fn events(event: &str) -> Result<u64> {
+    let text = fs::read_to_string(format!("{event}/hist")).context("reading a count")?;
     let mut sum = 0;
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let ["{", "prio:", prio, "}", "hitcount:", count] = words.as_slice()
+        if let ["{", "prio:" | "next_prio:", prio, "}", "hitcount:", count] = words.as_slice()
             && prio.parse::<u64>()? >= NORMAL_PRIO_MIN
         {
             sum += count.parse::<u64>()?;

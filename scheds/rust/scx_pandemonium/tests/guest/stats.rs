@@ -36,8 +36,8 @@ const PATHS: &[&str] = &[
     "nr_batch",
 ];
 
-/// How far the number of wakeups may differ, in percent: they are counted from
-/// and to slightly different moments.
+/// How far a number may differ from the kernel's, in percent: they are counted
+/// from and to slightly different moments.
 const DIFFERENCE_MAX_PCT: u64 = 5;
 
 /// What the agent found: telemetry of an interval and counts of the same.
@@ -107,6 +107,90 @@ fn the_telemetry_agrees_with_the_counts_of_the_kernel() -> Result<()> {
     let nr_lines: u64 = told.one("monitor_lines")?;
     told.check(nr_lines >= 2, || {
         format!("the monitor printed {nr_lines} lines")
+    })?;
+    told.check_stops()
+}
+
+const NR_CPUS: u32 = 4;
+
+/// Two domains, so that tasks are stolen and balanced as well.
+const LOADED_TOPOLOGY: &str = "2x1x2x1";
+
+const LOADED_SCRIPT: &str = "\
+begin
+load 2 &
+load=$!
+usleep 500000
+fact books $(agent stats-of-load 1)
+wait $load
+stop INT
+";
+
+/// Tasks of the load: those that wait at the end of an interval are not served
+/// in it, those that waited at its beginning were not placed in it.
+const NR_TASKS_MAX: u64 = 9 * NR_CPUS as u64 + 20;
+
+/// How many runs and switches may be without a counterpart, in percent: a task
+/// that a higher class interrupted goes on without being placed, and one that is
+/// queued and at once found to be the next does not switch.
+const UNCOUNTED_MAX_PCT: u64 = 2;
+
+/// A wakeup may find a CPU on offer that is just switching to a task of its own
+/// tier. Of so many preemptions one at most does.
+const PREEMPTS_FOR_ONE_RACE: u64 = 500;
+
+#[test]
+fn the_books_balance_under_load() -> Result<()> {
+    let told = World::new(&kernels::first()?, LOADED_TOPOLOGY)?.run(LOADED_SCRIPT)?;
+    let found = told.one("books")?;
+    println!("{found}");
+    let found = Found { told: &told, found };
+    let sum = |names: &[&str]| -> Result<u64> {
+        let counts: Result<Vec<u64>> = names.iter().map(|name| found.count(name)).collect();
+        Ok(counts?.iter().sum())
+    };
+
+    let placed = sum(PATHS)?;
+    let queued = sum(&["nr_own", "nr_interactive", "nr_batch"])?;
+    let served = sum(&[
+        "nr_serve_own",
+        "nr_serve_interactive",
+        "nr_serve_batch",
+        "nr_serve_stolen",
+    ])?;
+    println!("placed {placed}, of these queued {queued}; served {served}");
+    for name in ["nr_serve_own", "nr_serve_interactive", "nr_serve_batch"] {
+        let nr = found.count(name)?;
+        told.check(nr > 0, || format!("a mixed load left {name} at 0"))?;
+    }
+    told.check_eq("sum of the paths", placed, found.count("nr_placed")?)?;
+    told.check(queued.abs_diff(served) <= NR_TASKS_MAX, || {
+        format!("{queued} tasks were queued, {served} were taken from the queues")
+    })?;
+
+    // Each enqueued task went by one of the paths of ops.enqueue().
+    let enqueued = sum(&["nr_enq_wakeup", "nr_enq_requeue"])?;
+    let least = queued + found.count("nr_kthread")?;
+    let most = least + found.count("nr_preempt")?;
+    told.check(
+        (least.saturating_sub(NR_CPUS.into())..=most + u64::from(NR_CPUS)).contains(&enqueued),
+        || format!("{enqueued} tasks were enqueued, {least} to {most} were placed"),
+    )?;
+
+    // What was placed on a CPU or served by one is what the kernel saw run.
+    let runs = placed - queued + served;
+    let least = found.count("nr_switches_least")?;
+    let most = found.count("nr_switches_most")?;
+    println!("runs {runs}, switches to a task {least} to {most}");
+    let slack = runs * UNCOUNTED_MAX_PCT / 100;
+    told.check(least <= runs + slack && runs <= most + slack, || {
+        format!("{runs} runs were counted, the kernel switched to a task {least} to {most} times")
+    })?;
+    let nr_equal = found.count("nr_preempt_equal")?;
+    let nr_preempt = found.count("nr_preempt")?;
+    println!("preemptions {nr_preempt}, of equals {nr_equal}");
+    told.check(nr_equal * PREEMPTS_FOR_ONE_RACE <= nr_preempt, || {
+        format!("{nr_equal} of {nr_preempt} preemptions were of equals")
     })?;
     told.check_stops()
 }
