@@ -20,12 +20,20 @@ fact nobody_code $(\"$SCHEDULER\" tasks 2>/tmp/nobody; echo $?)
 fact nobody $(cat /tmp/nobody)
 fact nobody_lines $(wc -l </tmp/nobody)
 begin
-agent roles 1.8 &
+agent roles 2.2 &
 roles=$!
 usleep 1500000
 fact list \"$(\"$SCHEDULER\" tasks --json)\"
 \"$SCHEDULER\" tasks >/tmp/table
 fact table_code $?
+\"$SCHEDULER\" tasks --watch 0.1 --json >/tmp/watch &
+watch=$!
+{ \"$SCHEDULER\" tasks --watch 0.1; echo $? >/tmp/closed; } | head -n 1 >/dev/null
+usleep 200000
+kill $watch
+wait $watch 2>/dev/null
+fact watch_lines $(wc -l </tmp/watch)
+fact closed_code $(cat /tmp/closed)
 wait $roles || give_up 'the roles failed'
 while IFS= read -r line; do
 	fact table \"$line\"
@@ -126,6 +134,12 @@ fn lists(kernel: &Kernel) -> Result<()> {
     told.check(nobody.contains("no scx_pandemonium is running"), || {
         format!("without a scheduler it says: {nobody}")
     })?;
+
+    let nr_watched: u64 = told.one("watch_lines")?;
+    told.check(nr_watched >= 2, || {
+        format!("{nr_watched} lists were watched")
+    })?;
+    told.check_eq("exit code once nobody reads", told.one("closed_code")?, 0)?;
 
     let list: Value = told.one("list")?;
     let tasks = list["tasks"].as_array().context("no list of tasks")?;
