@@ -151,7 +151,6 @@ struct cpu_ctx {
 	u32 is_offline;	   /* 1 while the CPU is offline, or goes there */
 	u32 is_busy;	   /* 1 while a task of ours runs */
 	u32 is_victim;	   /* 1 + tier while offered for preemption */
-	u32 nr_unfair;	   /* services in a row that passed batch by */
 
 	u64 nr[NR_STAT_IDS];
 	/* Row after row, one for each tier. */
