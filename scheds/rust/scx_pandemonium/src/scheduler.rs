@@ -82,6 +82,10 @@ impl<'a> Scheduler<'a> {
         fill_topology(&mut skel, &tables)?;
         fill_compositors(&mut skel, &compositors)?;
         let link = scx_ops_attach!(skel, pandemonium_ops)?;
+        // The probe of the library has done its work in the attach. To detach it
+        // takes the kernel a grace period of tasks, long under load: not in a
+        // stop, where somebody waits.
+        skel.links.scx_lib_init_probe.take();
 
         Ok(Scheduler {
             skel,
