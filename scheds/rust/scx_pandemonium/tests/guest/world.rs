@@ -26,9 +26,9 @@ const SEED_DFL: u64 = 1;
 /// machine.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// How long a stop may take, by the guest's clock. Most of it is the kernel's own
-/// work.
-const STOP_MAX_MS: u64 = 200;
+/// How long a stop may take beside the heaviest loads, by the guest's clock. Most
+/// of it is the kernel's own work; stop.rs holds the promise for a usual load.
+const STOP_MAX_MS: u64 = 500;
 
 /// Of so many preemptions one may be of an equal, by a race.
 const PREEMPTS_FOR_ONE_RACE: u64 = 500;
