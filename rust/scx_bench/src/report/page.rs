@@ -189,8 +189,8 @@ fn how(model: &Model) -> Markup {
             }
             @if !model.qemu.is_empty() {
                 p {
-                    "The guest's clock counts instructions, so a run repeats bit for bit, on any \
-                     machine. A seed shifts the start of each load by up to 0.6 ms: the spread over \
+                    "The guest's clock counts instructions, so the same programs give the same \
+                     figures again. A seed shifts the start of each load by up to 0.6 ms: the spread over \
                      seeds is what chance does. Throughput and power cannot be measured this way."
                 }
             }
