@@ -28,6 +28,7 @@ pub mod guest;
 pub mod host;
 pub mod interrupt;
 pub mod kept;
+mod last_words;
 pub mod load;
 pub mod output;
 pub mod peers;

@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::clock::{self, NSEC_PER_MSEC, NSEC_PER_SEC, now_ns};
+use crate::last_words;
 use crate::shared::die_with_parent;
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
@@ -28,9 +29,7 @@ const STOP_LIMIT_NS: u64 = 10 * NSEC_PER_SEC;
 /// Between two looks at the state.
 const POLL_NS: u64 = 20 * NSEC_PER_MSEC;
 
-/// Lines of its output that are quoted when it fails.
-const QUOTED_LINES: usize = 6;
-/// The end of its output in which they are looked for.
+/// The end of its output in which its last words are looked for.
 const QUOTED_BYTES: usize = 4096;
 
 /// A scheduler that was enabled by a program started here.
@@ -127,16 +126,7 @@ impl Scheduler {
         let from = length.saturating_sub(QUOTED_BYTES as u64);
         let count = self.log.read_at(&mut text, from).unwrap_or(0);
         let text = String::from_utf8_lossy(&text[..count]);
-        let lines: Vec<&str> = text
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .collect();
-        let quoted = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
-        if quoted.is_empty() {
-            "it said nothing".to_string()
-        } else {
-            quoted.join(" | ")
-        }
+        last_words::quote(text.lines())
     }
 }
 

@@ -16,10 +16,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::clock::now_ns;
+use crate::last_words;
 use crate::shared::die_with_parent;
-
-/// Lines of its output that are quoted when it fails.
-const QUOTED_LINES: usize = 6;
 
 /// A program of another project.
 #[derive(Debug, PartialEq, Eq)]
@@ -139,17 +137,7 @@ impl Drop for Running {
 }
 
 fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let quoted = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
-    if quoted.is_empty() {
-        "it said nothing".to_string()
-    } else {
-        quoted.join(" | ")
-    }
+    last_words::quote(text.lines().map(str::trim))
 }
 
 #[cfg(test)]
