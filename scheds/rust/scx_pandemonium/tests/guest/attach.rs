@@ -29,7 +29,7 @@ fn attaches(kernel: &Kernel, topology: &str) -> Result<()> {
     told.check(name.starts_with(NAME), || {
         format!("the scheduler calls itself {name}")
     })?;
-    constants::check_all_set(&told, kernel)?;
+    constants::check_all_set(&told)?;
     told.check_load(GAP_MAX_MS)?;
     told.check_stops()
 }
@@ -67,10 +67,7 @@ mod second_kernel {
     use super::*;
 
     fn attaches_if_there(topology: &str) -> Result<()> {
-        match kernels::second()? {
-            Some(kernel) => attaches(&kernel, topology),
-            None => Ok(()),
-        }
+        kernels::on_second(|kernel| attaches(kernel, topology))
     }
 
     #[test]

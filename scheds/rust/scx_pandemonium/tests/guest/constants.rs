@@ -10,9 +10,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use goblin::elf::Elf;
-use scx_guest::Kernel;
 
 use crate::world::{self, Told};
 
@@ -23,27 +22,18 @@ const WORD_SIZE: usize = 8;
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 const EM_BPF: u16 = 247;
 
-/// Constants that some kernels do not have and that the code tests before use:
-/// name and first kernel with it.
-const LATER: &[(&str, (u32, u32))] = &[];
-
 /// The least number of constants that count as found: the queues, the enqueue
 /// and the kick flags that no scheduler can do without.
 const NR_USED_MIN: usize = 5;
 
 /// Check what the guest told as `constants`.
-pub fn check_all_set(told: &Told, kernel: &Kernel) -> Result<()> {
+pub fn check_all_set(told: &Told) -> Result<()> {
     let rodata: String = told.one("constants")?;
     let used = used_constants().context("looking into the BPF object")?;
     told.check(used.len() >= NR_USED_MIN, || {
         format!("only {} constants are used", used.len())
     })?;
-    let version = version(kernel.release())?;
     for (name, offset) in &used {
-        let later = LATER.iter().find(|(later, _)| later == name);
-        if later.is_some_and(|(_, since)| version < *since) {
-            continue;
-        }
         // Two digits a byte.
         let digits = rodata.get(2 * offset..2 * (offset + WORD_SIZE));
         let digits = digits.context("a constant is beyond the loaded ones")?;
@@ -91,11 +81,4 @@ fn bpf_object(program: &[u8]) -> Result<&[u8]> {
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|part| part == wanted)
-}
-
-/// The first two numbers of a release such as `6.18.15+deb13-cloud-amd64`.
-fn version(release: &str) -> Result<(u32, u32)> {
-    let numbers: Vec<&str> = release.split(['.', '-', '+']).collect();
-    ensure!(numbers.len() >= 2, "{release} is no kernel release");
-    Ok((numbers[0].parse()?, numbers[1].parse()?))
 }

@@ -14,13 +14,13 @@ pub fn first() -> Result<Kernel> {
     Ok(Kernel::find(None)?)
 }
 
-/// The kernel that some tests boot as well; `None`, and a line that says so,
-/// if no image is at hand.
-pub fn second() -> Result<Option<Kernel>> {
+/// Run `test` on the kernel that some tests boot as well; pass, with a line that
+/// says so, if no image of it is at hand.
+pub fn on_second(test: impl FnOnce(&Kernel) -> Result<()>) -> Result<()> {
     let Some(image) = std::env::var_os(SECOND_KERNEL_ENV) else {
         println!("skipped: no second kernel");
-        return Ok(None);
+        return Ok(());
     };
     let image = PathBuf::from(image);
-    Ok(Some(Kernel::find(Some(&image))?))
+    test(&Kernel::find(Some(&image))?)
 }
