@@ -83,13 +83,10 @@ __hidden void account_running(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
 	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
-	struct llc_ctx *llcc;
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
 	u64 now = scx_bpf_now();
 
-	if (!taskc || !cpuc)
-		return;
-	llcc = lookup_llc(cpuc->llc_idx);
-	if (!llcc)
+	if (!taskc || !llcc)
 		return;
 	file_wait(taskc, cpuc, now);
 	file_migration(taskc, cpuc);
@@ -116,13 +113,10 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
 	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
-	struct llc_ctx *llcc;
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
 	u64 now = scx_bpf_now();
 
-	if (!taskc || !cpuc)
-		return;
-	llcc = lookup_llc(cpuc->llc_idx);
-	if (!llcc)
+	if (!taskc || !llcc)
 		return;
 	account_end_run(p, taskc, llcc, now);
 	cpuc->is_busy = 0;

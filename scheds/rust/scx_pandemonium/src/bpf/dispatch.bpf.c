@@ -164,7 +164,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	if (balance(cpuc, llcc, now))
 		return;
 	if (prevc && best.dsq_id &&
-	    vtime_before(queue_rank(prevc, llcc), best.rank)) {
+	    vtime_before(queue_rank(prevc), best.rank)) {
 		keep_running(prev, prevc, cpuc, llcc, now);
 		return;
 	}

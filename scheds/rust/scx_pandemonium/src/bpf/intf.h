@@ -108,9 +108,9 @@ struct knobs {
 	u64 latency_target_ns;
 	/* A burst above this is work for the batch tier. */
 	u64 cpu_bound_thresh_ns;
-	/* How far a sleeper may fall behind its domain's clock. */
+	/* How far a task may be behind its domain's clock, or ahead. */
 	u64 lag_max_ns;
-	/* The same for a sleeper of the batch tier. */
+	/* How far behind a sleeper of the batch tier or a new task may be. */
 	u64 batch_lag_max_ns;
 	/* Scores from which a task is latency critical, or interactive. */
 	u64 lat_cri_thresh_high;

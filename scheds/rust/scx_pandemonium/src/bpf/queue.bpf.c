@@ -79,9 +79,10 @@ __hidden u64 queue_slice_ns(struct task_ctx *taskc)
 			      knobs.slice_ns, knobs.batch_slice_ns);
 }
 
-__hidden u64 queue_rank(struct task_ctx *taskc, struct llc_ctx *llcc)
+__hidden u64 queue_rank(struct task_ctx *taskc)
 {
 	u64 vtime = taskc->is_rotated ? taskc->vtime : taskc->place_vtime;
+
 	return vtime_rank(vtime, taskc->served_tier, taskc->is_sponsored);
 }
 
@@ -89,7 +90,7 @@ __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 			   struct llc_ctx *llcc, u64 dsq_id, u64 enq_flags)
 {
 	scx_bpf_dsq_insert_vtime(p, dsq_id, queue_slice_ns(taskc),
-				 queue_rank(taskc, llcc), enq_flags);
+				 queue_rank(taskc), enq_flags);
 	__sync_fetch_and_add(&llcc->nr_inserts, 1);
 }
 

@@ -6,9 +6,10 @@
  *   interactive of a domain	tasks to be served before batch work
  *   batch of a domain		everything else
  *
- * Each is a DSQ ordered by rank (vtime less the head start of the tier). A queue of a domain can be served by any CPU
- * that the task is allowed on, so nothing is stranded behind one busy CPU; an
- * own queue holds only what no other CPU could take.
+ * Each is a DSQ ordered by rank (vtime less the head start of the tier). A queue
+ * of a domain can be served by any CPU that the task is allowed on, so nothing
+ * is stranded behind one busy CPU; an own queue holds only what no other CPU
+ * could take.
  *
  * Built-in local DSQs are used only to hand a task straight to a CPU that will
  * run it next.
@@ -77,7 +78,7 @@ void queue_insert(struct task_struct *p, struct task_ctx *taskc,
  * Return the rank at which a task is queued: that of the place it had if its
  * turn is not over.
  */
-u64 queue_rank(struct task_ctx *taskc, struct llc_ctx *llcc);
+u64 queue_rank(struct task_ctx *taskc);
 
 /*
  * Read the rank of the first task of @dsq_id into @rank. Return false, and

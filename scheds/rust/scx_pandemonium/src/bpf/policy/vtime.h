@@ -18,7 +18,6 @@ enum vtime_consts {
 	/* Weight of a task of nice 0, as p->scx.weight has it. */
 	WEIGHT_NICE_0 = 100,
 	WEIGHT_MIN = 1,
-	WEIGHT_MAX = 10000,
 
 	/* What a tier is worth against the one below, see vtime_rank(). */
 	HEAD_START_INTERACTIVE_NS = 2 * NSEC_PER_MSEC,
