@@ -30,7 +30,7 @@ __hidden void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
 }
 
 __hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
-			      struct llc_ctx *llcc, u64 now)
+			      struct llc_ctx *llcc, u64 now, bool stays)
 {
 	s64 ran_ns = now - taskc->started_at;
 
@@ -40,7 +40,7 @@ __hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
 	taskc->started_at = now;
 	queue_join_llc(p, taskc, llcc);
 	taskc->slice_used_ns += ran_ns;
-	queue_charge(p, taskc, llcc, ran_ns);
+	queue_charge(p, taskc, llcc, ran_ns, stays);
 	classify_stopping(taskc, ran_ns);
 	classify_served_tier(p, taskc, llcc);
 }
@@ -105,7 +105,7 @@ __hidden void account_tick(struct task_struct *p)
 
 	if (!taskc || !llcc)
 		return;
-	account_end_run(p, taskc, llcc, now);
+	account_end_run(p, taskc, llcc, now, true);
 	account_begin_run(p, taskc, cpuc, llcc, now);
 }
 
@@ -118,7 +118,7 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 
 	if (!taskc || !llcc)
 		return;
-	account_end_run(p, taskc, llcc, now);
+	account_end_run(p, taskc, llcc, now, is_runnable);
 	cpuc->is_busy = 0;
 	WRITE_ONCE(cpuc->slice_ends_at, 0);
 	if (!is_runnable) {

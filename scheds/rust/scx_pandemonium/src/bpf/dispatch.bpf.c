@@ -158,7 +158,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	consider(&best, queue_batch(cpuc->llc_idx), STAT_SERVE_BATCH);
 
 	if (prevc) {
-		account_end_run(prev, prevc, llcc, now);
+		account_end_run(prev, prevc, llcc, now, true);
 		prevc->is_rotated = 1;
 	}
 	if (balance(cpuc, llcc, now))

@@ -111,11 +111,12 @@ void BPF_STRUCT_OPS(pandemonium_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!taskc)
 		return;
-	queue_leave_clock(taskc);
 	/* Not every dequeue is a sleep: a change of nice is none. */
-	if (!(deq_flags & SCX_DEQ_SLEEP))
+	if (!(deq_flags & SCX_DEQ_SLEEP)) {
+		queue_leave_clock(taskc);
 		return;
-	taskc->is_away = 1;
+	}
+	queue_depart(taskc);
 	classify_sleep(p, taskc, scx_bpf_now());
 }
 

@@ -49,6 +49,25 @@ static u64 bounded_vtime(struct task_struct *p, struct task_ctx *taskc,
 		clock, knobs.lag_max_ns, p->scx.weight);
 }
 
+/* Move the task of @taskc to @vtime, and its place in the queue with it. */
+static void set_vtime(struct task_ctx *taskc, u64 vtime)
+{
+	taskc->vtime = vtime;
+	taskc->place_vtime = vtime;
+}
+
+__hidden void queue_depart(struct task_ctx *taskc)
+{
+	struct llc_ctx *llcc = lookup_llc(taskc->llc_idx);
+
+	if (!llcc)
+		return;
+	taskc->is_away = 1;
+	taskc->left_lag = llcc->clock.at - taskc->vtime;
+	taskc->left_served = llcc->clock.served;
+	queue_leave_clock(taskc);
+}
+
 __hidden void queue_return(struct task_ctx *taskc)
 {
 	struct llc_ctx *llcc;
@@ -59,9 +78,8 @@ __hidden void queue_return(struct task_ctx *taskc)
 	llcc = lookup_llc(taskc->llc_idx);
 	if (!llcc)
 		return;
-	taskc->vtime =
-		clock_return(&llcc->clock, taskc->left_lag, taskc->left_served);
-	taskc->place_vtime = taskc->vtime;
+	set_vtime(taskc, clock_return(&llcc->clock, taskc->left_lag,
+				      taskc->left_served));
 }
 
 __hidden void queue_bound_lag(struct task_struct *p, struct task_ctx *taskc,
@@ -69,8 +87,7 @@ __hidden void queue_bound_lag(struct task_struct *p, struct task_ctx *taskc,
 {
 	if (taskc->counted_weight)
 		return;
-	taskc->vtime = bounded_vtime(p, taskc, llcc);
-	taskc->place_vtime = taskc->vtime;
+	set_vtime(taskc, bounded_vtime(p, taskc, llcc));
 }
 
 __hidden u64 queue_slice_ns(struct task_ctx *taskc)
@@ -140,17 +157,23 @@ static u32 feasible_weight(struct task_struct *p, struct task_ctx *taskc,
 }
 
 __hidden void queue_charge(struct task_struct *p, struct task_ctx *taskc,
-			   struct llc_ctx *llcc, u64 ran_ns)
+			   struct llc_ctx *llcc, u64 ran_ns, bool stays)
 {
 	u64 step = vtime_charge(ran_ns, p->scx.weight), vtime, bounded;
 	u32 old_weight = taskc->counted_weight, weight;
 
 	taskc->vtime += step;
-	if (!old_weight)
-		return;
-	weight = feasible_weight(p, taskc, llcc);
-	bounded = bounded_vtime(p, taskc, llcc);
 	vtime = taskc->vtime;
+	bounded = bounded_vtime(p, taskc, llcc);
+	if (bounded != vtime)
+		set_vtime(taskc, bounded);
+	if (!old_weight) {
+		/* It may have reached the clock; if it sleeps now, why count? */
+		if (stays)
+			queue_join_clock(p, taskc, llcc);
+		return;
+	}
+	weight = feasible_weight(p, taskc, llcc);
 
 	bpf_spin_lock(&llcc->clock_lock);
 	clock_advance(&llcc->clock, step, old_weight);
@@ -161,10 +184,6 @@ __hidden void queue_charge(struct task_struct *p, struct task_ctx *taskc,
 	bpf_spin_unlock(&llcc->clock_lock);
 
 	taskc->counted_weight = weight;
-	if (bounded == vtime)
-		return;
-	taskc->vtime = bounded;
-	taskc->place_vtime = bounded;
 }
 
 __hidden void queue_join_clock(struct task_struct *p, struct task_ctx *taskc,
@@ -174,6 +193,8 @@ __hidden void queue_join_clock(struct task_struct *p, struct task_ctx *taskc,
 	u32 weight;
 
 	queue_leave_clock(taskc);
+	if (!clock_counts(&llcc->clock, vtime))
+		return;
 	weight = feasible_weight(p, taskc, llcc);
 	taskc->counted_weight = weight;
 
@@ -195,8 +216,6 @@ __hidden void queue_leave_clock(struct task_ctx *taskc)
 	if (!llcc)
 		return;
 
-	taskc->left_lag = llcc->clock.at - vtime;
-	taskc->left_served = llcc->clock.served;
 	bpf_spin_lock(&llcc->clock_lock);
 	clock_leave(&llcc->clock, vtime, weight);
 	bpf_spin_unlock(&llcc->clock_lock);

@@ -57,7 +57,10 @@ s32 queue_init(void);
 void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
 		    struct llc_ctx *llcc);
 
-/* The task of @taskc wakes: it is owed what it was when it fell asleep, and more. */
+/* The task of @taskc sleeps: the clock counts it no more, what it is owed stays. */
+void queue_depart(struct task_ctx *taskc);
+
+/* It wakes: it is owed what it was when it fell asleep, and more. */
 void queue_return(struct task_ctx *taskc);
 
 /* Cap what a task that wakes into @llcc is owed for its sleep. */
@@ -94,12 +97,13 @@ u32 queue_nr_waiting(const struct cpu_ctx *cpuc);
 
 /*
  * @p of @llcc ran for @ran_ns: it is charged for it and the clock moves on. If
- * it is still owed more than anybody may be, it loses the rest.
+ * it is still owed more than anybody may be, it loses the rest. @stays if it
+ * remains runnable.
  */
 void queue_charge(struct task_struct *p, struct task_ctx *taskc,
-		  struct llc_ctx *llcc, u64 ran_ns);
+		  struct llc_ctx *llcc, u64 ran_ns, bool stays);
 
-/* @p is runnable in @llcc: the clock counts it. */
+/* @p is runnable in @llcc: the clock counts it, once it has no credit left. */
 void queue_join_clock(struct task_struct *p, struct task_ctx *taskc,
 		      struct llc_ctx *llcc);
 

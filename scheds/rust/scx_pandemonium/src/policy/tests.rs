@@ -216,6 +216,24 @@ proptest! {
         }
     }
 
+    /// Tasks that wake with credit and sleep before it is used change nothing
+    /// for those that stay; one that used it up joins without a jump.
+    #[test]
+    fn sleepers_with_credit_do_not_move_the_clock(
+        at: u64, rest in 0u64..100, credit in 1u64..100 * MSEC, weight in 1u32..=10_000,
+    ) {
+        let mut clock = vtime_clock { at, rest, weight_sum: 100, served: 0 };
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe {
+            prop_assert!(!clock_counts(&clock, at.wrapping_sub(credit)));
+            prop_assert!(clock_counts(&clock, at));
+            clock_join(&mut clock, at, weight);
+            prop_assert_eq!(clock.at, at);
+            clock_leave(&mut clock, at, weight);
+            prop_assert_eq!(clock.at, at);
+        }
+    }
+
     #[test]
     fn a_feasible_weight_is_no_more_than_a_cpu_can_serve(
         weight in 1u32..=10_000, others in 0u64..1_000_000, nr_cpus in 1u32..512,

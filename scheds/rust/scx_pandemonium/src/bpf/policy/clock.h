@@ -3,8 +3,9 @@
  * clock: how far is a task with its fair share?
  *
  * The clock of a domain shows the average vtime of its runnable tasks by
- * weight, the virtual time of EEVDF (Stoica and Abdel-Wahab 1995). A task
- * behind it is owed time (it has lag), one ahead of it has used more than its
+ * weight, the virtual time of EEVDF (Stoica and Abdel-Wahab 1995), but for those
+ * that came back from sleep with credit they have not used yet. A task behind
+ * the clock is owed time (it has lag), one ahead of it has used more than its
  * share.
  *
  * The average is kept exactly: its whole part in @at, the rest, which is less
@@ -73,6 +74,19 @@ clock_pull(struct vtime_clock *clock, s64 distance, u32 weight, bool is_joining)
 	u64 size = is_behind ? -distance : distance;
 
 	clock_move(clock, size * weight, is_behind == is_joining);
+}
+
+/*
+ * Return whether a task that becomes runnable at @vtime is counted.
+ *
+ * One that comes with credit is not until it has used it. It would pull the
+ * average back when it wakes and let it spring forward when it sleeps again,
+ * and with it what all others are owed, who did nothing. Counted from the
+ * moment when it reaches the clock, it moves nothing.
+ */
+static inline bool clock_counts(const struct vtime_clock *clock, u64 vtime)
+{
+	return !vtime_before(vtime, clock->at);
 }
 
 /* A task of @weight at @vtime becomes runnable. */
