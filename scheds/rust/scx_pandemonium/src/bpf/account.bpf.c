@@ -88,11 +88,13 @@ __hidden void account_running(struct task_struct *p)
 
 	if (!taskc || !llcc)
 		return;
+	taskc->is_fed = 0;
 	file_wait(taskc, cpuc, now);
 	file_migration(taskc, cpuc);
 	queue_join_llc(p, taskc, llcc);
 	classify_served_tier(p, taskc, llcc);
 	taskc->slice_ns = p->scx.slice;
+	cpuc->took_at = now;
 	account_begin_run(p, taskc, cpuc, llcc, now);
 }
 

@@ -126,7 +126,7 @@ __hidden u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
 	u32 tier = taskc->tier;
 
 	if (p->scx.weight < WEIGHT_NICE_0 ||
-	    (is_young && !taskc->is_sponsored) ||
+	    (is_young && !taskc->is_sponsored) || taskc->is_fed ||
 	    !vtime_has_credit(taskc->vtime, llcc->clock.at, loan_ns))
 		tier = TIER_BATCH;
 	taskc->served_tier = tier;

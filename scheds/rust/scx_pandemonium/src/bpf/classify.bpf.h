@@ -44,7 +44,8 @@ void classify_sleep(struct task_struct *p, struct task_ctx *taskc, u64 now);
  *   1. niced down: batch, since nobody asked for a fast answer from it;
  *   2. too young: batch, since a storm of new tasks all look interactive,
  *	unless it was let through the gate;
- *   3. ahead of the clock: batch, since it has used its share and would
+ *   3. woken by batch work that goes on: batch, since it is a part of that;
+ *   4. ahead of the clock: batch, since it has used its share and would
  *	otherwise take that of others. One that came through the gate may use a
  *	first run above its share.
  *

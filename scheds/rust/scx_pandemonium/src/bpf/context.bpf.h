@@ -47,7 +47,8 @@ struct task_ctx {
 	u32 served_tier;  /* what it may claim now; not above tier */
 	u32 is_sponsored; /* a new task that was let through the gate */
 	u32 is_waking;	  /* 1 between a wakeup and the run it causes */
-	s32 last_cpu;	  /* where it ran last; -1 if never */
+	u32 is_fed;   /* 1 if batch work woke it that goes on; until it runs */
+	s32 last_cpu; /* where it ran last; -1 if never */
 
 	/* compositor: when its name was looked at, and what that gave. */
 	u64 looked_at;

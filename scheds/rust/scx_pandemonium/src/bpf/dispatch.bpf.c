@@ -80,6 +80,7 @@ static void keep_running(struct task_struct *prev, struct task_ctx *prevc,
 {
 	stat_inc(cpuc, STAT_KEEP_RUNNING);
 	prevc->slice_ns = queue_slice_ns(prevc);
+	WRITE_ONCE(cpuc->slice_ends_at, 0);
 	scx_bpf_task_set_slice(prev, prevc->slice_ns);
 	account_begin_run(prev, prevc, cpuc, llcc, now);
 }

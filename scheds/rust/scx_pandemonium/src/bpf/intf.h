@@ -140,6 +140,7 @@ struct cpu_ctx {
 	s32 cpu;	/* topo: its number */
 	u32 llc_idx;	/* topo: its domain */
 	u64 started_at; /* when the running task began its run */
+	u64 took_at;	/* when it got the CPU */
 	/* By the clock of timers, CLOCK_MONOTONIC: */
 	u64 slice_ends_at; /* when its slice ends; 0: nobody waits */
 	u64 timer_at;	   /* when the slice timer fires; 0: it rests */

@@ -6,6 +6,7 @@
 #include "queue.bpf.h"
 #include "stats.bpf.h"
 #include "policy/vtime.h"
+#include <bpf_experimental.h>
 
 enum place_consts {
 	/*
@@ -28,6 +29,26 @@ static void insert_local(struct task_struct *p, struct task_ctx *taskc,
 	scx_bpf_dsq_insert(p, dsq_id, queue_slice_ns(taskc), enq_flags);
 }
 
+/* Return whether what runs on this CPU is not what wakes: it was interrupted. */
+static bool is_interrupted(void)
+{
+	return bpf_in_hardirq() || bpf_in_serving_softirq();
+}
+
+/*
+ * Return whether batch work on @cpuc's CPU wakes a task, says that it will sleep
+ * (SCX_WAKE_SYNC) and is known not to: the task takes what the other produces.
+ * The sooner it ran, the less there would be to take, and the more switches.
+ */
+static bool is_feeding(const struct cpu_ctx *cpuc, u64 wake_flags)
+{
+	struct task_struct *waker = (void *)bpf_get_current_task_btf();
+
+	return (wake_flags & SCX_WAKE_SYNC) && !(waker->flags & PF_EXITING) &&
+	       cpuc->is_busy && cpuc->curr_tier == TIER_BATCH &&
+	       !is_interrupted();
+}
+
 /*
  * Return whether the waker should hand its CPU to @p.
  *
@@ -44,7 +65,7 @@ static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
 	struct task_ctx *wakerc;
 
 	if (!(wake_flags & SCX_WAKE_SYNC) || (waker->flags & PF_EXITING) ||
-	    !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr))
+	    !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) || is_interrupted())
 		return false;
 	wakerc = try_lookup_task(waker);
 	if (!wakerc || wakerc->avg_runtime_ns > HANDOFF_BURST_MAX_NS ||
@@ -72,7 +93,7 @@ static void sponsor_child(struct task_ctx *taskc, struct llc_ctx *llcc)
  *   2. An idle CPU. The kernel's choice: the previous one, a whole idle core
  *	of the same LLC, of the node, then any.
  *   3. A CPU that runs something of a lower tier, for a task that has earned
- *	its own tier.
+ *	its own tier. One that batch work feeds waits until that has run a while.
  *
  * Return the CPU. @p is inserted unless none of these applied; ops.enqueue()
  * follows then.
@@ -99,6 +120,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	queue_bound_lag(p, taskc, llcc);
 	if (wake_flags & SCX_WAKE_FORK)
 		sponsor_child(taskc, llcc);
+	taskc->is_fed = is_feeding(cpuc, wake_flags);
 	classify_served_tier(p, taskc, llcc);
 
 	if (can_hand_off(p, taskc, this_cpu, wake_flags)) {
@@ -115,8 +137,11 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	}
 
 	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);
-	if (cpu < 0)
+	if (cpu < 0) {
+		if (taskc->is_fed)
+			preempt_hurry(cpuc, taskc->vtime);
 		return prev_cpu;
+	}
 	insert_local(p, taskc, SCX_DSQ_LOCAL, SCX_ENQ_PREEMPT);
 	stat_inc(cpuc, STAT_PLACE_PREEMPT);
 	return cpu;

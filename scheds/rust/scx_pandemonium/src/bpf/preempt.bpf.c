@@ -13,6 +13,9 @@ enum preempt_consts {
 	OFFERED = 1,
 	/* How often a CPU that goes offline looks whether it may. */
 	OFFLINE_POLL_NS = 2 * NSEC_PER_MSEC,
+	/* How long batch work may go on after it woke a task, and at least. */
+	HURRY_NS = 1 * NSEC_PER_MSEC,
+	HURRY_MIN_NS = 50 * NSEC_PER_USEC,
 };
 
 struct slice_timer {
@@ -306,13 +309,26 @@ __hidden void preempt_leave(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 		nudge_offline(&st->timer, key);
 }
 
+__hidden void preempt_hurry(struct cpu_ctx *cpuc, u64 vtime)
+{
+	u64 ran_ns = scx_bpf_now() - cpuc->took_at;
+
+	if (vtime_before(curr_rank(cpuc), vtime + HEAD_START_LAT_CRITICAL_NS))
+		return;
+	preempt_end_slice_in(cpuc, ran_ns + HURRY_MIN_NS < HURRY_NS
+					   ? HURRY_NS - ran_ns
+					   : HURRY_MIN_NS);
+}
+
 __hidden void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 left_ns)
 {
-	u64 ends_at = bpf_ktime_get_ns() + left_ns;
+	u64 ends_at = bpf_ktime_get_ns() + left_ns, old_ends_at;
 	struct slice_timer *st;
 	u32 key = cpuc->cpu;
 
-	if (cpuc->is_offline)
+	old_ends_at = READ_ONCE(cpuc->slice_ends_at);
+	if (cpuc->is_offline ||
+	    (old_ends_at && !vtime_before(ends_at, old_ends_at)))
 		return;
 	WRITE_ONCE(cpuc->slice_ends_at, ends_at);
 	/* A timer that fires before that will look and arm itself again. */

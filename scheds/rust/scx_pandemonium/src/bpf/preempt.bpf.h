@@ -50,7 +50,16 @@ void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
  */
 void preempt_leave(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 
-/* End what runs on this CPU in @left_ns, between two ticks if need be. */
+/*
+ * What runs on this CPU, that of @cpuc, goes on and leaves a task at @vtime
+ * waiting. If that is owed much more, end the run once it has lasted a while.
+ */
+void preempt_hurry(struct cpu_ctx *cpuc, u64 vtime);
+
+/*
+ * End what runs on this CPU in @left_ns, between two ticks if need be, unless it
+ * was to end before that already.
+ */
 void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 left_ns);
 
 #endif /* __PREEMPT_BPF_H */
