@@ -88,6 +88,7 @@ __hidden void account_running(struct task_struct *p)
 
 	if (!taskc || !llcc)
 		return;
+	queue_leave(taskc);
 	taskc->is_fed = 0;
 	file_wait(taskc, cpuc, now);
 	file_migration(taskc, cpuc);

@@ -25,6 +25,7 @@ struct task_ctx {
 	s64 left_lag;	    /* how far it was behind when it left the clock */
 	u64 left_served;    /* what the clock had served then */
 	u32 is_away;	    /* 1 while it sleeps */
+	u64 waits_in;	    /* the queue that it is counted in; 0: none */
 	u64 slice_ns;	    /* slice granted for the present turn */
 	u64 slice_used_ns;  /* used of it, in runs that were preempted */
 	u64 enqueued_at;    /* when it last became ready; 0 once it runs */
@@ -63,8 +64,11 @@ struct llc_ctx {
 	/* queue: vtime of a task with its fair share; the lock is for writers */
 	struct vtime_clock clock;
 	struct bpf_spin_lock clock_lock;
-	u32 nr_cpus;	  /* topo: how many CPUs the domain has */
-	u64 nr_inserts;	  /* queue: tasks ever queued here */
+	u32 nr_cpus;	/* topo: how many CPUs the domain has */
+	u64 nr_inserts; /* queue: tasks ever queued here */
+	/* queue: tasks that wait in its queues, or left them for a local DSQ. */
+	u32 nr_interactive;
+	u32 nr_batch;
 	u64 gate_full_at; /* classify: see policy/gate.h */
 	/* preempt: its CPUs that run a batch task, those with an interactive. */
 	struct bpf_cpumask __kptr *batch_cpus;

@@ -52,13 +52,19 @@ struct candidate {
 	enum stat_id stat;
 };
 
-/* Make queue @dsq_id the @best candidate if its first task goes before that. */
-static void consider(struct candidate *best, u64 dsq_id, enum stat_id stat)
+/*
+ * Make queue @dsq_id, where @nr tasks wait, the @best candidate if its first
+ * task goes before that. Without a @has_rival there is nothing to compare.
+ */
+static void consider(struct candidate *best, u64 dsq_id, u32 nr, bool has_rival,
+		     enum stat_id stat)
 {
-	u64 rank;
+	u64 rank = 0;
 
-	if (!queue_peek(dsq_id, &rank) ||
-	    (best->dsq_id && !vtime_before(rank, best->rank)))
+	if (!nr)
+		return;
+	if (has_rival && (!queue_peek(dsq_id, &rank) ||
+			  (best->dsq_id && !vtime_before(rank, best->rank))))
 		return;
 	best->dsq_id = dsq_id;
 	best->rank = rank;
@@ -136,10 +142,12 @@ static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	u32 nr_interactive, nr_own, nr_batch;
 	struct candidate best = {};
 	struct task_ctx *prevc = NULL;
 	struct llc_ctx *llcc;
 	u64 now = scx_bpf_now();
+	bool has_rival;
 
 	if (!cpuc)
 		return;
@@ -153,10 +161,15 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	if (!prevc)
 		cpuc->seen_inserts = queue_nr_inserts();
 
-	consider(&best, queue_interactive(cpuc->llc_idx),
+	nr_interactive = READ_ONCE(llcc->nr_interactive);
+	nr_own = READ_ONCE(cpuc->nr_own);
+	nr_batch = READ_ONCE(llcc->nr_batch);
+	has_rival = prevc || !!nr_interactive + !!nr_own + !!nr_batch > 1;
+	consider(&best, queue_interactive(llcc->idx), nr_interactive, has_rival,
 		 STAT_SERVE_INTERACTIVE);
-	consider(&best, queue_own(cpu), STAT_SERVE_OWN);
-	consider(&best, queue_batch(cpuc->llc_idx), STAT_SERVE_BATCH);
+	consider(&best, queue_own(cpu), nr_own, has_rival, STAT_SERVE_OWN);
+	consider(&best, queue_batch(llcc->idx), nr_batch, has_rival,
+		 STAT_SERVE_BATCH);
 
 	if (prevc) {
 		account_end_run(prev, prevc, llcc, now, true);
@@ -185,8 +198,8 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 __hidden void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 				 struct llc_ctx *llcc)
 {
-	u32 nr_waiting = queue_nr_waiting(cpuc);
-	u32 nr_own = scx_bpf_dsq_nr_queued(queue_own(cpuc->cpu));
+	u32 nr_waiting = queue_nr_waiting(cpuc, llcc);
+	u32 nr_own = READ_ONCE(cpuc->nr_own);
 	u64 slice_ns = taskc->slice_ns;
 
 	if (!nr_waiting) {
@@ -219,6 +232,6 @@ __hidden bool dispatch_missed_work(s32 cpu)
 	 * here. What was there when the CPU looked is no reason to look again,
 	 * else it would never get to rest.
 	 */
-	return scx_bpf_dsq_nr_queued(queue_own(cpu)) ||
+	return (cpuc->nr_own && scx_bpf_dsq_nr_queued(queue_own(cpu))) ||
 	       queue_nr_inserts() != cpuc->seen_inserts;
 }

@@ -149,6 +149,7 @@ struct cpu_ctx {
 	u32 curr_weight;   /* its weight, 1..10000 */
 	u64 balance_at;	   /* when to look beyond its domain again */
 	u64 seen_inserts;  /* tasks queued anywhere when it last looked */
+	u32 nr_own;	   /* tasks counted in its own queue, by any CPU */
 	u32 is_offline;	   /* 1 while the CPU is offline, or goes there */
 	u32 is_busy;	   /* 1 while a task of ours runs */
 	u32 is_victim;	   /* 1 + tier while offered for preemption */

@@ -111,6 +111,7 @@ void BPF_STRUCT_OPS(pandemonium_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (!taskc)
 		return;
+	queue_leave(taskc);
 	/* Not every dequeue is a sleep: a change of nice is none. */
 	if (!(deq_flags & SCX_DEQ_SLEEP)) {
 		queue_leave_clock(taskc);

@@ -59,20 +59,19 @@ static bool is_feeding(const struct cpu_ctx *cpuc, u64 wake_flags)
  *   4. No pinned task waits for this CPU, which the pair could shut out.
  */
 static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
-			 s32 this_cpu, u64 wake_flags)
+			 const struct cpu_ctx *cpuc, u64 wake_flags)
 {
 	struct task_struct *waker = (void *)bpf_get_current_task_btf();
 	struct task_ctx *wakerc;
 
 	if (!(wake_flags & SCX_WAKE_SYNC) || (waker->flags & PF_EXITING) ||
-	    !bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) || is_interrupted())
+	    !bpf_cpumask_test_cpu(cpuc->cpu, p->cpus_ptr) || is_interrupted())
 		return false;
 	wakerc = try_lookup_task(waker);
 	if (!wakerc || wakerc->avg_runtime_ns > HANDOFF_BURST_MAX_NS ||
 	    taskc->avg_runtime_ns > HANDOFF_BURST_MAX_NS)
 		return false;
-	return !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) &&
-	       !scx_bpf_dsq_nr_queued(queue_own(this_cpu));
+	return !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) && !cpuc->nr_own;
 }
 
 /* The running task forked the one of @taskc: see if it comes with a token. */
@@ -123,7 +122,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	taskc->is_fed = is_feeding(cpuc, wake_flags);
 	classify_served_tier(p, taskc, llcc);
 
-	if (can_hand_off(p, taskc, this_cpu, wake_flags)) {
+	if (can_hand_off(p, taskc, cpuc, wake_flags)) {
 		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
 		stat_inc(cpuc, STAT_PLACE_HANDOFF);
 		return this_cpu;
@@ -246,6 +245,8 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 		return;
 	}
 
+	/* Thrown out of a local DSQ, it was counted where it came from. */
+	queue_leave(taskc);
 	stat_inc(this_cpuc, is_wakeup ? STAT_ENQ_WAKEUP : STAT_ENQ_REQUEUE);
 	queue_join_llc(p, taskc, llcc);
 	classify_served_tier(p, taskc, llcc);

@@ -103,9 +103,42 @@ __hidden u64 queue_rank(struct task_ctx *taskc)
 	return vtime_rank(vtime, taskc->served_tier, taskc->is_sponsored);
 }
 
+/* Count one task more, or less, in queue @dsq_id. */
+static void count_in(u64 dsq_id, s32 change)
+{
+	u32 idx = dsq_id, kind = dsq_id >> DSQ_KIND_SHIFT;
+	struct cpu_ctx *cpuc;
+	struct llc_ctx *llcc;
+
+	if (kind == DSQ_KIND_OWN) {
+		cpuc = lookup_cpu(idx);
+		if (cpuc)
+			__sync_fetch_and_add(&cpuc->nr_own, change);
+		return;
+	}
+	llcc = lookup_llc(idx);
+	if (!llcc)
+		return;
+	if (kind == DSQ_KIND_INTERACTIVE)
+		__sync_fetch_and_add(&llcc->nr_interactive, change);
+	else
+		__sync_fetch_and_add(&llcc->nr_batch, change);
+}
+
+__hidden void queue_leave(struct task_ctx *taskc)
+{
+	if (!taskc->waits_in)
+		return;
+	count_in(taskc->waits_in, -1);
+	taskc->waits_in = 0;
+}
+
 __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 			   struct llc_ctx *llcc, u64 dsq_id, u64 enq_flags)
 {
+	queue_leave(taskc);
+	taskc->waits_in = dsq_id;
+	count_in(dsq_id, 1);
 	scx_bpf_dsq_insert_vtime(p, dsq_id, queue_slice_ns(taskc),
 				 queue_rank(taskc), enq_flags);
 	__sync_fetch_and_add(&llcc->nr_inserts, 1);
@@ -130,9 +163,6 @@ __hidden bool queue_peek(u64 dsq_id, u64 *rank)
 {
 	struct task_struct *p;
 
-	/* Cheaper than an iterator, and the usual answer. */
-	if (!scx_bpf_dsq_nr_queued(dsq_id))
-		return false;
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		*rank = p->scx.dsq_vtime;
 		return true;
@@ -140,11 +170,11 @@ __hidden bool queue_peek(u64 dsq_id, u64 *rank)
 	return false;
 }
 
-__hidden u32 queue_nr_waiting(const struct cpu_ctx *cpuc)
+__hidden u32 queue_nr_waiting(const struct cpu_ctx *cpuc,
+			      const struct llc_ctx *llcc)
 {
-	return scx_bpf_dsq_nr_queued(queue_own(cpuc->cpu)) +
-	       scx_bpf_dsq_nr_queued(queue_interactive(cpuc->llc_idx)) +
-	       scx_bpf_dsq_nr_queued(queue_batch(cpuc->llc_idx));
+	return READ_ONCE(cpuc->nr_own) + READ_ONCE(llcc->nr_interactive) +
+	       READ_ONCE(llcc->nr_batch);
 }
 
 /* Return the weight with which @p counts beside what is in @llcc already. */

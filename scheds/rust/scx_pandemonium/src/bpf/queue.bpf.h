@@ -71,7 +71,7 @@ void queue_bound_lag(struct task_struct *p, struct task_ctx *taskc,
 u64 queue_slice_ns(struct task_ctx *taskc);
 
 /*
- * Insert @p into queue @dsq_id. A task that lost the CPU before its turn was
+ * Insert @p into queue @dsq_id and count it there. A task that lost the CPU before its turn was
  * over takes the place it had, ahead of those that were behind it then.
  */
 void queue_insert(struct task_struct *p, struct task_ctx *taskc,
@@ -85,15 +85,25 @@ u64 queue_rank(struct task_ctx *taskc);
 
 /*
  * Read the rank of the first task of @dsq_id into @rank. Return false, and
- * leave @rank alone, if the queue is empty.
+ * leave @rank alone, if the queue is empty. Costly; see the count first.
  */
 bool queue_peek(u64 dsq_id, u64 *rank);
 
 /* Return how many tasks were ever queued in any domain. */
 u64 queue_nr_inserts(void);
 
+/*
+ * The task of @taskc waits in no queue any more: it runs, or went away. Every
+ * task that queue_insert() counted comes by here, so a count of 0 is proof that
+ * a queue is empty; more may mean a task that is on its way to a CPU.
+ *
+ * Asking the kernel instead is a hash lookup for each queue, several times
+ * for each switch.
+ */
+void queue_leave(struct task_ctx *taskc);
+
 /* Return how many tasks wait in the queues that @cpuc's CPU serves first. */
-u32 queue_nr_waiting(const struct cpu_ctx *cpuc);
+u32 queue_nr_waiting(const struct cpu_ctx *cpuc, const struct llc_ctx *llcc);
 
 /*
  * @p of @llcc ran for @ran_ns: it is charged for it and the clock moves on. If
