@@ -14,6 +14,13 @@ enum place_consts {
 	 * CPU is free sooner than another one could be woken.
 	 */
 	HANDOFF_BURST_MAX_NS = 500 * NSEC_PER_USEC,
+	/*
+	 * Without a hint, one below this is; to send an interrupt to another
+	 * CPU and switch there takes as long.
+	 */
+	HANDOFF_UNASKED_MAX_NS = 50 * NSEC_PER_USEC,
+	/* If it goes on all the same, its run ends after this. */
+	HANDOFF_WAIT_MAX_NS = 1 * NSEC_PER_MSEC,
 };
 
 /* Return whether only one CPU may run @p, now or ever. */
@@ -52,23 +59,23 @@ static bool is_feeding(const struct cpu_ctx *cpuc, u64 wake_flags)
 /*
  * Return whether the waker should hand its CPU to @p.
  *
- *   1. It said that it will sleep (SCX_WAKE_SYNC) and @p may run there.
- *   2. It runs a task of ours that usually sleeps soon; a sync hint alone is
- *	often a lie, and then @p would wait behind a hog.
+ *   1. It wakes by itself, was not interrupted, and @p may run there.
+ *   2. It is a task of ours that usually sleeps within @soon_ns; a sync hint
+ *	alone is often a lie, and then @p would wait behind a hog.
  *   3. Nobody waits in its local DSQ.
  *   4. No pinned task waits for this CPU, which the pair could shut out.
  */
 static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
-			 const struct cpu_ctx *cpuc, u64 wake_flags)
+			 const struct cpu_ctx *cpuc, u64 soon_ns)
 {
 	struct task_struct *waker = (void *)bpf_get_current_task_btf();
 	struct task_ctx *wakerc;
 
-	if (!(wake_flags & SCX_WAKE_SYNC) || (waker->flags & PF_EXITING) ||
+	if ((waker->flags & PF_EXITING) ||
 	    !bpf_cpumask_test_cpu(cpuc->cpu, p->cpus_ptr) || is_interrupted())
 		return false;
 	wakerc = try_lookup_task(waker);
-	if (!wakerc || wakerc->avg_runtime_ns > HANDOFF_BURST_MAX_NS ||
+	if (!wakerc || wakerc->avg_runtime_ns > soon_ns ||
 	    taskc->avg_runtime_ns > HANDOFF_BURST_MAX_NS)
 		return false;
 	return !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) && !cpuc->nr_own;
@@ -87,11 +94,13 @@ static void sponsor_child(struct task_ctx *taskc, struct llc_ctx *llcc)
 /*
  * Place waking (or new) task @p.
  *
- *   1. The waker's CPU, if it hands it over: nothing has to be woken and the
- *	data is in its cache.
+ *   1. The waker's CPU, if it said that it will sleep and is known for that:
+ *	nothing has to be woken and the data is in its cache.
  *   2. An idle CPU. The kernel's choice: the previous one, a whole idle core
  *	of the same LLC, of the node, then any.
- *   3. A CPU that runs something of a lower tier, for a task that has earned
+ *   3. The waker's CPU, if it is about to sleep without having said so, as with
+ *	futexes.
+ *   4. A CPU that runs something of a lower tier, for a task that has earned
  *	its own tier. One that batch work feeds waits until that has run a while.
  *
  * Return the CPU. @p is inserted unless none of these applied; ops.enqueue()
@@ -122,7 +131,8 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	taskc->is_fed = is_feeding(cpuc, wake_flags);
 	classify_served_tier(p, taskc, llcc);
 
-	if (can_hand_off(p, taskc, cpuc, wake_flags)) {
+	if ((wake_flags & SCX_WAKE_SYNC) &&
+	    can_hand_off(p, taskc, cpuc, HANDOFF_BURST_MAX_NS)) {
 		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
 		stat_inc(cpuc, STAT_PLACE_HANDOFF);
 		return this_cpu;
@@ -133,6 +143,13 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
 		stat_inc(cpuc, STAT_PLACE_IDLE);
 		return cpu;
+	}
+
+	if (can_hand_off(p, taskc, cpuc, HANDOFF_UNASKED_MAX_NS)) {
+		preempt_end_slice_in(cpuc, HANDOFF_WAIT_MAX_NS);
+		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
+		stat_inc(cpuc, STAT_PLACE_HANDOFF);
+		return this_cpu;
 	}
 
 	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);
