@@ -63,10 +63,13 @@ static bool is_feeding(const struct cpu_ctx *cpuc, u64 wake_flags)
  *   2. It is a task of ours that usually sleeps within @soon_ns; a sync hint
  *	alone is often a lie, and then @p would wait behind a hog.
  *   3. Nobody waits in its local DSQ.
- *   4. No pinned task waits for this CPU, which the pair could shut out.
+ *   4. Nobody waits for a CPU, or @p is to go before batch work anyway and no
+ *	pinned task waits for this one: a pair that hands a CPU to and fro never
+ *	asks who else should have it.
  */
 static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
-			 const struct cpu_ctx *cpuc, u64 soon_ns)
+			 const struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
+			 u64 soon_ns)
 {
 	struct task_struct *waker = (void *)bpf_get_current_task_btf();
 	struct task_ctx *wakerc;
@@ -78,7 +81,10 @@ static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
 	if (!wakerc || wakerc->avg_runtime_ns > soon_ns ||
 	    taskc->avg_runtime_ns > HANDOFF_BURST_MAX_NS)
 		return false;
-	return !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) && !cpuc->nr_own;
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || cpuc->nr_own)
+		return false;
+	return taskc->served_tier != TIER_BATCH ||
+	       !queue_nr_waiting(cpuc, llcc);
 }
 
 /* The running task forked the one of @taskc: see if it comes with a token. */
@@ -132,7 +138,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	classify_served_tier(p, taskc, llcc);
 
 	if ((wake_flags & SCX_WAKE_SYNC) &&
-	    can_hand_off(p, taskc, cpuc, HANDOFF_BURST_MAX_NS)) {
+	    can_hand_off(p, taskc, cpuc, llcc, HANDOFF_BURST_MAX_NS)) {
 		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
 		stat_inc(cpuc, STAT_PLACE_HANDOFF);
 		return this_cpu;
@@ -145,7 +151,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 		return cpu;
 	}
 
-	if (can_hand_off(p, taskc, cpuc, HANDOFF_UNASKED_MAX_NS)) {
+	if (can_hand_off(p, taskc, cpuc, llcc, HANDOFF_UNASKED_MAX_NS)) {
 		preempt_end_slice_in(cpuc, HANDOFF_WAIT_MAX_NS);
 		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
 		stat_inc(cpuc, STAT_PLACE_HANDOFF);

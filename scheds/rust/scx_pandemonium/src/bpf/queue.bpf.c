@@ -63,9 +63,15 @@ __hidden void queue_depart(struct task_ctx *taskc)
 	if (!llcc)
 		return;
 	taskc->is_away = 1;
+	/*
+	 * Its lag is that behind the others, whose average is what it comes back
+	 * to. Behind an average that it is part of itself it would be less, by as
+	 * much for each sleep: enough for two tasks that wake each other to stay
+	 * near the clock whatever they use.
+	 */
+	queue_leave_clock(taskc);
 	taskc->left_lag = llcc->clock.at - taskc->vtime;
 	taskc->left_served = llcc->clock.served;
-	queue_leave_clock(taskc);
 }
 
 __hidden void queue_return(struct task_ctx *taskc)

@@ -234,6 +234,26 @@ proptest! {
         }
     }
 
+    /// One that sleeps while nobody runs comes back to where it was: to sleep
+    /// often is no way to stay near the clock.
+    #[test]
+    fn a_sleep_in_which_nothing_is_served_gives_nothing(
+        at in 1u64 << 40..1 << 50, ahead in 0u64..100 * MSEC, weight in 1u32..=10_000,
+        others in 100u64..100_000,
+    ) {
+        let mut clock = vtime_clock { at, rest: 0, weight_sum: others, served: 7 };
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe {
+            clock_join(&mut clock, at + ahead, weight);
+            let joined_at = clock.at;
+            clock_leave(&mut clock, at + ahead, weight);
+            let lag = clock.at.wrapping_sub(at + ahead).cast_signed();
+            prop_assert_eq!(clock_return(&clock, lag, clock.served), at + ahead);
+            clock_join(&mut clock, at + ahead, weight);
+            prop_assert_eq!(clock.at, joined_at);
+        }
+    }
+
     #[test]
     fn a_feasible_weight_is_no_more_than_a_cpu_can_serve(
         weight in 1u32..=10_000, others in 0u64..1_000_000, nr_cpus in 1u32..512,
