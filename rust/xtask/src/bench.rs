@@ -52,7 +52,10 @@ pub struct Args {
 
 /// Install, build, hand over.
 pub fn main(args: &Args) -> Result<()> {
-    let purposes = [Purpose::Build, Purpose::Guest, Purpose::Workload];
+    let mut purposes = vec![Purpose::Build, Purpose::Guest, Purpose::Workload];
+    if names_peers(&args.rest) {
+        purposes.push(Purpose::Peers);
+    }
     let tools = setup::ensure(&purposes, false)?;
     let workspace = Workspace::find(&tools)?;
     if args.gate {
@@ -110,6 +113,13 @@ fn schedulers(rest: &[String], path: &str) -> Vec<String> {
         return ours.to_vec();
     }
     [["--sched".to_string(), "default".to_string()], ours].concat()
+}
+
+/// Do the arguments name a published scheduler, or all of them?
+fn names_peers(rest: &[String]) -> bool {
+    rest.iter()
+        .flat_map(|arg| arg.split([',', '=']))
+        .any(|word| word == "peers" || word.starts_with("scx_"))
 }
 
 /// Is this option among the arguments?
@@ -194,6 +204,13 @@ mod tests {
         assert_eq!(added("--sched scx_flash"), "--sched pandemonium=/p");
         assert_eq!(added("--sched=peers"), "--sched pandemonium=/p");
         assert_eq!(added("--sched pandemonium=/other"), "");
+    }
+
+    #[test]
+    fn published_schedulers_are_seen_in_any_list() {
+        assert!(names_peers(&words("--sched default,scx_flash")));
+        assert!(names_peers(&words("--sched=peers")));
+        assert!(!names_peers(&words("--sched default --results peers.json")));
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum Purpose {
     Workload,
     /// Build a kernel from its sources.
     Kernel,
+    /// Build the published schedulers to compare with.
+    Peers,
 }
 
 /// A version, as far as a minimum needs it.
@@ -224,6 +226,12 @@ pub const NEEDS: &[Need] = &[
         package: "dwarves",
         purposes: &[Purpose::Kernel],
         seen: Seen::Command(&["pahole"]),
+    },
+    Need {
+        name: "libseccomp's headers",
+        package: "libseccomp-dev",
+        purposes: &[Purpose::Peers],
+        seen: Seen::PkgConfig("libseccomp"),
     },
     Need {
         name: "xz",
