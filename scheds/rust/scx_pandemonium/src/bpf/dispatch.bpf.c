@@ -195,12 +195,12 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		stat_inc(cpuc, STAT_DISPATCH_EMPTY);
 }
 
-__hidden void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-				 struct llc_ctx *llcc)
+/* End what runs on @cpuc's CPU once it has used its part of @slice_ns. */
+static void bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
+		      u64 used_ns)
 {
 	u32 nr_waiting = queue_nr_waiting(cpuc, llcc);
 	u32 nr_own = READ_ONCE(cpuc->nr_own);
-	u64 slice_ns = taskc->slice_ns;
 
 	if (!nr_waiting) {
 		WRITE_ONCE(cpuc->slice_ends_at, 0);
@@ -213,7 +213,22 @@ __hidden void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 		slice_ns = slice_contended(nr_own, 1, knobs.latency_target_ns,
 					   slice_ns);
 	slice_ns = slice_for_weight(slice_ns, cpuc->curr_weight);
-	preempt_end_slice_in(cpuc, slice_left(slice_ns, taskc->slice_used_ns));
+	preempt_end_slice_in(cpuc, slice_left(slice_ns, used_ns));
+}
+
+__hidden void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
+				 struct llc_ctx *llcc)
+{
+	bound_run(cpuc, llcc, taskc->slice_ns, taskc->slice_used_ns);
+}
+
+__hidden void dispatch_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+{
+	s64 used_ns = scx_bpf_now() - cpuc->took_at;
+
+	if (!cpuc->is_busy || READ_ONCE(cpuc->slice_ends_at))
+		return;
+	bound_run(cpuc, llcc, knobs.batch_slice_ns, used_ns > 0 ? used_ns : 0);
 }
 
 __hidden bool dispatch_missed_work(s32 cpu)

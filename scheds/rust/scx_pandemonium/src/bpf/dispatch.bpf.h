@@ -19,6 +19,12 @@ void dispatch_cpu(s32 cpu, struct task_struct *prev);
 void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 			struct llc_ctx *llcc);
 
+/*
+ * A task begins to wait while another runs on @cpuc's CPU that nobody waited for
+ * so far: bound that run now, not at the next tick.
+ */
+void dispatch_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
+
 /* Return whether a task was queued since @cpu, now idle, looked for work. */
 bool dispatch_missed_work(s32 cpu);
 

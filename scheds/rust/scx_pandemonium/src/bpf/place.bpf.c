@@ -2,6 +2,7 @@
 /* See place.bpf.h for the purpose. */
 #include "place.bpf.h"
 #include "classify.bpf.h"
+#include "dispatch.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "stats.bpf.h"
@@ -235,20 +236,24 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 	return STAT_PLACE_BATCH;
 }
 
-/* Wake a CPU that went idle while @p was on its way into a queue. */
-static void kick_idle(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu)
+/*
+ * Wake a CPU that went idle while @p was on its way into a queue. Return whether
+ * there was one.
+ */
+static bool kick_idle(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu)
 {
 	s32 target = cpu;
 
 	if (!scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		if (is_pinned(p))
-			return;
+			return false;
 		target = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	}
-	if (target >= 0) {
-		scx_bpf_kick_cpu(target, SCX_KICK_IDLE);
-		stat_inc(cpuc, STAT_KICK_IDLE);
-	}
+	if (target < 0)
+		return false;
+	scx_bpf_kick_cpu(target, SCX_KICK_IDLE);
+	stat_inc(cpuc, STAT_KICK_IDLE);
+	return true;
 }
 
 /* Place @p, whatever made it ready. It is inserted on every path. */
@@ -280,6 +285,6 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 		path = enqueue_movable(p, taskc, llcc, cpu, enq_flags);
 	if (path < NR_STAT_IDS)
 		stat_inc(this_cpuc, path);
-	if (path >= STAT_PLACE_OWN)
-		kick_idle(p, this_cpuc, cpu);
+	if (path >= STAT_PLACE_OWN && !kick_idle(p, this_cpuc, cpu))
+		dispatch_bound_other(cpuc, llcc);
 }
