@@ -14,6 +14,7 @@ const ROOMS: &[&str] = &[
     "place",
     "preempt",
     "queue",
+    "rescue",
     "stats",
     "tasks",
     "topo",
@@ -21,12 +22,15 @@ const ROOMS: &[&str] = &[
 
 /// Headers of pure arithmetic, compiled into BPF and into the unit tests.
 const POLICY: &[&str] = &[
+    "burst",
     "classify",
     "clock",
     "compositor",
+    "deficit",
     "gate",
     "hist",
     "slice",
+    "sojourn",
     "vtime",
 ];
 
@@ -64,6 +68,7 @@ fn build_policy() -> Result<(), Box<dyn std::error::Error>> {
         .clang_arg(format!("-I{root}"))
         .allowlist_file(".*/policy/.*")
         .allowlist_file(".*/intf.h")
+        .derive_default(true)
         .wrap_static_fns(true)
         .wrap_static_fns_path(&wrapper)
         .generate()?

@@ -159,6 +159,10 @@ pub struct Metrics {
     pub nr_serve_batch: u64,
     #[stat(desc = "Tasks taken from the queues of another domain")]
     pub nr_serve_stolen: u64,
+    #[stat(desc = "Batch tasks served after enough turns of others")]
+    pub nr_serve_deficit: u64,
+    #[stat(desc = "Tasks served since they had waited too long")]
+    pub nr_serve_rescued: u64,
     #[stat(desc = "Slices renewed without a switch")]
     pub nr_keep_running: u64,
     #[stat(desc = "Times a CPU looked for work and found none")]
@@ -177,6 +181,8 @@ pub struct Metrics {
     pub nr_migrate_llc: u64,
     #[stat(desc = "Times a CPU was taken by a higher scheduling class")]
     pub nr_rt_release: u64,
+    #[stat(desc = "Bursts of enqueues that began")]
+    pub nr_burst: u64,
     #[stat(desc = "Wakeups of latency-critical tasks: mean wait, in us")]
     pub lat_critical_mean_us: u64,
     #[stat(desc = "Wakeups of latency-critical tasks: p99 of the wait, in us")]
@@ -222,6 +228,8 @@ impl Metrics {
             nr_serve_interactive: count(stat_id_STAT_SERVE_INTERACTIVE),
             nr_serve_batch: count(stat_id_STAT_SERVE_BATCH),
             nr_serve_stolen: count(stat_id_STAT_SERVE_STOLEN),
+            nr_serve_deficit: count(stat_id_STAT_SERVE_DEFICIT),
+            nr_serve_rescued: count(stat_id_STAT_SERVE_RESCUED),
             nr_keep_running: count(stat_id_STAT_KEEP_RUNNING),
             nr_dispatch_empty: count(stat_id_STAT_DISPATCH_EMPTY),
             nr_kick_idle: count(stat_id_STAT_KICK_IDLE),
@@ -231,6 +239,7 @@ impl Metrics {
             nr_migrate: count(stat_id_STAT_MIGRATE),
             nr_migrate_llc: count(stat_id_STAT_MIGRATE_LLC),
             nr_rt_release: count(stat_id_STAT_RT_RELEASE),
+            nr_burst: count(stat_id_STAT_BURST),
             lat_critical_mean_us: delta.wake_mean_us(tier_TIER_LAT_CRITICAL),
             lat_critical_p99_us: delta.wake_percentile_us(tier_TIER_LAT_CRITICAL, 99.0),
             interactive_mean_us: delta.wake_mean_us(tier_TIER_INTERACTIVE),

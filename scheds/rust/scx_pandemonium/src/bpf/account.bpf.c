@@ -5,6 +5,7 @@
 #include "dispatch.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
+#include "rescue.bpf.h"
 #include "stats.bpf.h"
 #include "policy/vtime.h"
 
@@ -25,8 +26,9 @@ __hidden void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
 				     taskc->is_sponsored);
 	cpuc->curr_weight = p->scx.weight;
 	cpuc->is_busy = 1;
-	preempt_offer(cpuc, llcc, taskc->served_tier);
 	dispatch_bound_run(taskc, cpuc, llcc);
+	if (!rescue_protect_run(taskc, cpuc, llcc))
+		preempt_offer(cpuc, llcc, taskc->served_tier);
 }
 
 __hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
@@ -122,6 +124,7 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 	if (!taskc || !llcc)
 		return;
 	account_end_run(p, taskc, llcc, now, is_runnable);
+	rescue_end_run(taskc);
 	cpuc->is_busy = 0;
 	WRITE_ONCE(cpuc->slice_ends_at, 0);
 	if (!is_runnable) {

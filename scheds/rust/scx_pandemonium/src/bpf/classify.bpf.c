@@ -20,6 +20,8 @@ enum classify_room_consts {
 	 * work: the clock is as coarse as the runs that move it.
 	 */
 	LOAN_NS = 500 * NSEC_PER_USEC,
+	/* Enqueues that a CPU counts alone before it tells its domain. */
+	ENQUEUES_AT_ONCE = 16,
 };
 
 static u64 bounded_interval(u64 from, u64 to)
@@ -72,6 +74,19 @@ __hidden void classify_runnable(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 		taskc->is_sponsored = 0;
 }
 
+__hidden void classify_enqueued(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+{
+	u64 nr;
+
+	if (++cpuc->nr_enqueues % ENQUEUES_AT_ONCE)
+		return;
+	nr = __sync_fetch_and_add(&llcc->nr_enqueues, ENQUEUES_AT_ONCE);
+	/* Two CPUs that end samples together lose one of them. */
+	if ((nr + ENQUEUES_AT_ONCE) % BURST_SAMPLE == 0 &&
+	    burst_sample(&llcc->burst, scx_bpf_now(), llcc->nr_cpus))
+		stat_inc(cpuc, STAT_BURST);
+}
+
 __hidden void classify_sponsor(struct task_ctx *taskc, struct task_ctx *parentc,
 			       struct llc_ctx *llcc, u64 now)
 {
@@ -118,15 +133,29 @@ __hidden void classify_sleep(struct task_struct *p, struct task_ctx *taskc,
 		taskc->tier = TIER_INTERACTIVE;
 }
 
+/*
+ * Return whether @p has shown too little to be served in its tier. In a burst, as
+ * when a build starts, many have woken twice that never will again.
+ */
+static bool is_young(struct task_struct *p, const struct task_ctx *taskc,
+		     const struct llc_ctx *llcc)
+{
+	if (taskc->age >= AGE_GATE_BURST || (p->flags & PF_KTHREAD))
+		return false;
+	return taskc->age < AGE_GATE ||
+	       (taskc->tier < TIER_LAT_CRITICAL &&
+		burst_is_on(&llcc->burst, scx_bpf_now()));
+}
+
 __hidden u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
 				  struct llc_ctx *llcc)
 {
-	bool is_young = taskc->age < AGE_GATE && !(p->flags & PF_KTHREAD);
 	u64 loan_ns = taskc->is_sponsored ? HEAD_START_FIRST_RUN_NS : LOAN_NS;
 	u32 tier = taskc->tier;
 
 	if (p->scx.weight < WEIGHT_NICE_0 ||
-	    (is_young && !taskc->is_sponsored) || taskc->is_fed ||
+	    (!taskc->is_sponsored && is_young(p, taskc, llcc)) ||
+	    taskc->is_fed ||
 	    !vtime_has_credit(taskc->vtime, llcc->clock.at, loan_ns))
 		tier = TIER_BATCH;
 	taskc->served_tier = tier;

@@ -24,6 +24,9 @@ void classify_init_task(struct task_ctx *taskc);
 void classify_runnable(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now,
 		       bool is_wakeup);
 
+/* A task was placed in @llcc, by @cpuc's CPU: see if a burst begins. */
+void classify_enqueued(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
+
 /*
  * The task of @taskc is new and its parent is @parentc: let it through the gate
  * if the parent is served before batch work and the gate has a token left.
@@ -43,7 +46,8 @@ void classify_sleep(struct task_struct *p, struct task_ctx *taskc, u64 now);
  *
  *   1. niced down: batch, since nobody asked for a fast answer from it;
  *   2. too young: batch, since a storm of new tasks all look interactive,
- *	unless it was let through the gate;
+ *	unless it was let through the gate; in a burst the gate asks for more
+ *	wakeups of those that are not latency critical;
  *   3. woken by batch work that goes on: batch, since it is a part of that;
  *   4. ahead of the clock: batch, since it has used its share and would
  *	otherwise take that of others. One that came through the gate may use a

@@ -16,6 +16,7 @@
 
 #include <scx/common.bpf.h>
 #include "intf.h"
+#include "policy/burst.h"
 #include "policy/clock.h"
 
 struct task_ctx {
@@ -26,12 +27,16 @@ struct task_ctx {
 	u64 left_served;    /* what the clock had served then */
 	u32 is_away;	    /* 1 while it sleeps */
 	u64 waits_in;	    /* the queue that it is counted in; 0: none */
+	u32 waits_group;    /* and its group there */
 	u64 slice_ns;	    /* slice granted for the present turn */
 	u64 slice_used_ns;  /* used of it, in runs that were preempted */
 	u64 enqueued_at;    /* when it last became ready; 0 once it runs */
 	u32 llc_idx;	    /* domain whose clock vtime belongs to */
 	u32 is_rotated;	    /* 1 if its turn is over: it queues anew */
 	u32 counted_weight; /* its part of weight_sum, 0 if asleep */
+
+	/* rescue */
+	u32 is_rescued; /* 1 from a rescue to the end of the run it gave */
 
 	/* classify: averages, see policy/classify.h. */
 	u64 started_at; /* when its present run began */
@@ -66,10 +71,14 @@ struct llc_ctx {
 	struct bpf_spin_lock clock_lock;
 	u32 nr_cpus;	/* topo: how many CPUs the domain has */
 	u64 nr_inserts; /* queue: tasks ever queued here */
-	/* queue: tasks that wait in its queues, or left them for a local DSQ. */
-	u32 nr_interactive;
-	u32 nr_batch;
-	u64 gate_full_at; /* classify: see policy/gate.h */
+	/* queue: tasks that wait in its queues. */
+	struct waiters interactive;
+	struct waiters batch;
+	u32 deficit; /* dispatch: see policy/deficit.h */
+	/* classify: see policy/gate.h and policy/burst.h */
+	u64 gate_full_at;
+	u64 nr_enqueues;
+	struct burst burst;
 	/* preempt: its CPUs that run a batch task, those with an interactive. */
 	struct bpf_cpumask __kptr *batch_cpus;
 	struct bpf_cpumask __kptr *interactive_cpus;

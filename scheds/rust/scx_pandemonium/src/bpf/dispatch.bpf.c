@@ -4,8 +4,11 @@
 #include "account.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
+#include "rescue.bpf.h"
 #include "stats.bpf.h"
+#include "policy/deficit.h"
 #include "policy/slice.h"
+#include "policy/sojourn.h"
 #include "policy/vtime.h"
 
 enum dispatch_consts {
@@ -85,6 +88,7 @@ static void keep_running(struct task_struct *prev, struct task_ctx *prevc,
 			 struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 {
 	stat_inc(cpuc, STAT_KEEP_RUNNING);
+	rescue_end_run(prevc);
 	prevc->slice_ns = queue_slice_ns(prevc);
 	WRITE_ONCE(cpuc->slice_ends_at, 0);
 	scx_bpf_task_set_slice(prev, prevc->slice_ns);
@@ -128,16 +132,35 @@ static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 	return false;
 }
 
+/* One more task was chosen: a batch task, or before one that waits. */
+static void count_service(struct llc_ctx *llcc, bool is_batch)
+{
+	llcc->deficit = deficit_next(llcc->deficit, is_batch);
+}
+
+/* Serve a batch task if others have had as many turns as they may in a row. */
+static bool serve_deficit(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+			  u32 nr_batch)
+{
+	if (!nr_batch || !deficit_is_due(llcc->deficit, llcc->nr_cpus) ||
+	    !serve(cpuc, queue_batch(llcc->idx), STAT_SERVE_DEFICIT))
+		return false;
+	count_service(llcc, true);
+	return true;
+}
+
 /*
  * Find the next task of @cpu.
  *
- *   1. Now and then, a batch task of a domain that has more to do.
- *   2. The first task of the interactive, the own or the batch queue, whichever
+ *   1. One that has waited too long.
+ *   2. A batch task, if others went before batch work too often.
+ *   3. Now and then, a batch task of a domain that has more to do.
+ *   4. The first task of the interactive, the own or the batch queue, whichever
  *	has the earliest rank: what a task is owed and what its tier is worth.
- *   3. @prev again, if its rank is earlier than that: no switch.
- *   4. Any task of these queues, if this CPU may not run the first.
- *   5. Other domains, near before far: no CPU stays idle while a task waits.
- *   6. @prev again, since nobody waits at all.
+ *   5. @prev again, if its rank is earlier than that: no switch.
+ *   6. Any task of these queues, if this CPU may not run the first.
+ *   7. Other domains, near before far: no CPU stays idle while a task waits.
+ *   8. @prev again, since nobody waits at all.
  */
 __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 {
@@ -161,9 +184,9 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	if (!prevc)
 		cpuc->seen_inserts = queue_nr_inserts();
 
-	nr_interactive = READ_ONCE(llcc->nr_interactive);
-	nr_own = READ_ONCE(cpuc->nr_own);
-	nr_batch = READ_ONCE(llcc->nr_batch);
+	nr_interactive = sojourn_nr(&llcc->interactive);
+	nr_own = sojourn_nr(&cpuc->own);
+	nr_batch = sojourn_nr(&llcc->batch);
 	has_rival = prevc || !!nr_interactive + !!nr_own + !!nr_batch > 1;
 	consider(&best, queue_interactive(llcc->idx), nr_interactive, has_rival,
 		 STAT_SERVE_INTERACTIVE);
@@ -175,16 +198,27 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		account_end_run(prev, prevc, llcc, now, true);
 		prevc->is_rotated = 1;
 	}
+	if (rescue_overdue(cpuc, llcc, now))
+		return;
+	if (serve_deficit(cpuc, llcc, nr_batch))
+		return;
 	if (balance(cpuc, llcc, now))
 		return;
 	if (prevc && best.dsq_id &&
 	    vtime_before(queue_rank(prevc), best.rank)) {
+		count_service(llcc, prevc->served_tier == TIER_BATCH);
 		keep_running(prev, prevc, cpuc, llcc, now);
 		return;
 	}
 
-	if (best.dsq_id &&
-	    (serve(cpuc, best.dsq_id, best.stat) || serve_any(cpuc)))
+	if (best.dsq_id && serve(cpuc, best.dsq_id, best.stat)) {
+		if (best.stat != STAT_SERVE_OWN)
+			count_service(llcc,
+				      !nr_batch ||
+					      best.stat == STAT_SERVE_BATCH);
+		return;
+	}
+	if (best.dsq_id && serve_any(cpuc))
 		return;
 	if (steal(cpuc))
 		return;
@@ -200,7 +234,7 @@ static void bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
 		      u64 used_ns)
 {
 	u32 nr_waiting = queue_nr_waiting(cpuc, llcc);
-	u32 nr_own = READ_ONCE(cpuc->nr_own);
+	u32 nr_own = sojourn_nr(&cpuc->own);
 
 	if (!nr_waiting) {
 		WRITE_ONCE(cpuc->slice_ends_at, 0);
@@ -247,6 +281,7 @@ __hidden bool dispatch_missed_work(s32 cpu)
 	 * here. What was there when the CPU looked is no reason to look again,
 	 * else it would never get to rest.
 	 */
-	return (cpuc->nr_own && scx_bpf_dsq_nr_queued(queue_own(cpu))) ||
+	return (sojourn_nr(&cpuc->own) &&
+		scx_bpf_dsq_nr_queued(queue_own(cpu))) ||
 	       queue_nr_inserts() != cpuc->seen_inserts;
 }

@@ -76,6 +76,8 @@ enum stat_id {
 	STAT_SERVE_INTERACTIVE,
 	STAT_SERVE_BATCH,
 	STAT_SERVE_STOLEN,   /* from another domain or another CPU */
+	STAT_SERVE_DEFICIT,  /* batch work, after enough of others */
+	STAT_SERVE_RESCUED,  /* who waited too long */
 	STAT_KEEP_RUNNING,   /* the running task got another slice */
 	STAT_DISPATCH_EMPTY, /* nothing to run was found */
 
@@ -91,6 +93,7 @@ enum stat_id {
 	STAT_MIGRATE,	    /* began to run on another CPU than before */
 	STAT_MIGRATE_LLC,   /* ... in another LLC domain */
 	STAT_RT_RELEASE,    /* another class took the CPU */
+	STAT_BURST,	    /* a burst of enqueues began */
 
 	NR_STAT_IDS,
 };
@@ -110,6 +113,8 @@ struct knobs {
 	u64 cpu_bound_thresh_ns;
 	/* How far a task may be behind its domain's clock, or ahead. */
 	u64 lag_max_ns;
+	/* A wait above this is too long for whoever had less than its share. */
+	u64 sojourn_thresh_ns;
 	/* How far behind a sleeper of the batch tier or a new task may be. */
 	u64 batch_lag_max_ns;
 	/* Scores from which a task is latency critical, or interactive. */
@@ -131,6 +136,17 @@ struct llc_topo {
 };
 
 /*
+ * The tasks that wait in one queue, see policy/sojourn.h. Those that left it for
+ * a local DSQ and do not run yet are still among them.
+ */
+struct waiters {
+	u32 nr[2]; /* by group */
+	u32 turn;  /* its lowest bit is the group that is joined */
+	u32 reserved;
+	u64 turned_at; /* when the other one was closed */
+};
+
+/*
  * One CPU: what runs there and what was counted there.
  *
  * Written by the CPU itself, but for what is marked; read by others without a
@@ -142,17 +158,18 @@ struct cpu_ctx {
 	u64 started_at; /* when the running task began its run */
 	u64 took_at;	/* when it got the CPU */
 	/* By the clock of timers, CLOCK_MONOTONIC: */
-	u64 slice_ends_at; /* when its slice ends; 0: nobody waits */
-	u64 timer_at;	   /* when the slice timer fires; 0: it rests */
-	u64 curr_rank;	   /* its rank at started_at, see policy/vtime.h */
-	u32 curr_tier;	   /* tier in which it runs */
-	u32 curr_weight;   /* its weight, 1..10000 */
-	u64 balance_at;	   /* when to look beyond its domain again */
-	u64 seen_inserts;  /* tasks queued anywhere when it last looked */
-	u32 nr_own;	   /* tasks counted in its own queue, by any CPU */
-	u32 is_offline;	   /* 1 while the CPU is offline, or goes there */
-	u32 is_busy;	   /* 1 while a task of ours runs */
-	u32 is_victim;	   /* 1 + tier while offered for preemption */
+	u64 slice_ends_at;  /* when its slice ends; 0: nobody waits */
+	u64 timer_at;	    /* when the slice timer fires; 0: it rests */
+	u64 curr_rank;	    /* its rank at started_at, see policy/vtime.h */
+	u32 curr_tier;	    /* tier in which it runs */
+	u32 curr_weight;    /* its weight, 1..10000 */
+	u64 balance_at;	    /* when to look beyond its domain again */
+	u64 seen_inserts;   /* tasks queued anywhere when it last looked */
+	struct waiters own; /* tasks in its own queue, counted by any CPU */
+	u32 is_offline;	    /* 1 while the CPU is offline, or goes there */
+	u32 is_busy;	    /* 1 while a task of ours runs */
+	u32 is_victim;	    /* 1 + tier while offered for preemption */
+	u32 nr_enqueues; /* enqueues here, for the samples of policy/burst.h */
 
 	u64 nr[NR_STAT_IDS];
 	/* Row after row, one for each tier. */

@@ -10,6 +10,7 @@
  *   preempt	who has to make room, and when does a slice end?
  *   queue	where do tasks wait, and in which order?
  *   dispatch	what does a CPU run next?
+ *   rescue	who has waited too long?
  *   account	who uses how much CPU time, and who waited for it?
  *   topo	which CPUs share a cache?
  *   stats	what happened, and how long did tasks wait?
@@ -50,6 +51,7 @@ struct knobs knobs = {
 	.latency_target_ns = 8 * NSEC_PER_MSEC,
 	.cpu_bound_thresh_ns = 16 * NSEC_PER_MSEC,
 	.lag_max_ns = 20 * NSEC_PER_MSEC,
+	.sojourn_thresh_ns = 10 * NSEC_PER_MSEC,
 	.batch_lag_max_ns = 1 * NSEC_PER_MSEC,
 	.lat_cri_thresh_high = 800,
 	.lat_cri_thresh_low = 20,

@@ -6,6 +6,7 @@
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "stats.bpf.h"
+#include "policy/sojourn.h"
 #include "policy/vtime.h"
 #include <bpf_experimental.h>
 
@@ -37,52 +38,40 @@ static void insert_local(struct task_struct *p, struct task_ctx *taskc,
 	scx_bpf_dsq_insert(p, dsq_id, queue_slice_ns(taskc), enq_flags);
 }
 
-/* Return whether what runs on this CPU is not what wakes: it was interrupted. */
-static bool is_interrupted(void)
-{
-	return bpf_in_hardirq() || bpf_in_serving_softirq();
-}
-
 /*
- * Return whether batch work on @cpuc's CPU wakes a task, says that it will sleep
- * (SCX_WAKE_SYNC) and is known not to: the task takes what the other produces.
- * The sooner it ran, the less there would be to take, and the more switches.
+ * Return whether the task that runs on this CPU is what wakes, and goes on after
+ * that: not what interrupted it, not its exit.
  */
-static bool is_feeding(const struct cpu_ctx *cpuc, u64 wake_flags)
+static bool is_waking_itself(const struct task_struct *waker)
 {
-	struct task_struct *waker = (void *)bpf_get_current_task_btf();
-
-	return (wake_flags & SCX_WAKE_SYNC) && !(waker->flags & PF_EXITING) &&
-	       cpuc->is_busy && cpuc->curr_tier == TIER_BATCH &&
-	       !is_interrupted();
+	return !(waker->flags & PF_EXITING) && !bpf_in_hardirq() &&
+	       !bpf_in_serving_softirq();
 }
 
 /*
  * Return whether the waker should hand its CPU to @p.
  *
- *   1. It wakes by itself, was not interrupted, and @p may run there.
- *   2. It is a task of ours that usually sleeps within @soon_ns; a sync hint
- *	alone is often a lie, and then @p would wait behind a hog.
+ *   1. @p may run there.
+ *   2. The waker is a task of ours that usually sleeps within @soon_ns; a sync
+ *	hint alone is often a lie, and then @p would wait behind a hog.
  *   3. Nobody waits in its local DSQ.
  *   4. Nobody waits for a CPU, or @p is to go before batch work anyway and no
  *	pinned task waits for this one: a pair that hands a CPU to and fro never
  *	asks who else should have it.
  */
 static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
-			 const struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
-			 u64 soon_ns)
+			 struct task_struct *waker, const struct cpu_ctx *cpuc,
+			 const struct llc_ctx *llcc, u64 soon_ns)
 {
-	struct task_struct *waker = (void *)bpf_get_current_task_btf();
 	struct task_ctx *wakerc;
 
-	if ((waker->flags & PF_EXITING) ||
-	    !bpf_cpumask_test_cpu(cpuc->cpu, p->cpus_ptr) || is_interrupted())
+	if (!bpf_cpumask_test_cpu(cpuc->cpu, p->cpus_ptr))
 		return false;
 	wakerc = try_lookup_task(waker);
 	if (!wakerc || wakerc->avg_runtime_ns > soon_ns ||
 	    taskc->avg_runtime_ns > HANDOFF_BURST_MAX_NS)
 		return false;
-	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || cpuc->nr_own)
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || sojourn_nr(&cpuc->own))
 		return false;
 	return taskc->served_tier != TIER_BATCH ||
 	       !queue_nr_waiting(cpuc, llcc);
@@ -96,6 +85,22 @@ static void sponsor_child(struct task_ctx *taskc, struct llc_ctx *llcc)
 
 	if (parentc)
 		classify_sponsor(taskc, parentc, llcc, scx_bpf_now());
+}
+
+/*
+ * Give @p, from ops.select_cpu(), to @cpu on the way that @path names; cpuc is
+ * the CPU that we are on. Return @cpu.
+ */
+static s32 place_on(struct task_struct *p, struct task_ctx *taskc,
+		    struct cpu_ctx *cpuc, struct llc_ctx *llcc, s32 cpu,
+		    enum stat_id path)
+{
+	/* The local DSQ is that of the CPU that ops.select_cpu() returns. */
+	insert_local(p, taskc, SCX_DSQ_LOCAL,
+		     path == STAT_PLACE_PREEMPT ? SCX_ENQ_PREEMPT : 0);
+	stat_inc(cpuc, path);
+	classify_enqueued(cpuc, llcc);
+	return cpu;
 }
 
 /*
@@ -119,55 +124,55 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 			      u64 wake_flags)
 {
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
+	struct task_struct *waker = (void *)bpf_get_current_task_btf();
 	struct task_ctx *taskc = try_lookup_task(p);
 	struct cpu_ctx *cpuc = lookup_cpu(this_cpu);
 	struct cpu_ctx *prev_cpuc = lookup_cpu(prev_cpu);
+	bool is_sync = wake_flags & SCX_WAKE_SYNC, is_waker, is_idle = false;
 	struct llc_ctx *llcc;
-	bool is_idle = false;
 
 	if (!taskc || !cpuc || !prev_cpuc)
 		return prev_cpu;
 	llcc = lookup_llc(prev_cpuc->llc_idx);
 	if (!llcc)
 		return prev_cpu;
+	is_waker = is_waking_itself(waker);
 	queue_return(taskc);
 	queue_join_llc(p, taskc, llcc);
 	queue_bound_lag(p, taskc, llcc);
 	if (wake_flags & SCX_WAKE_FORK)
 		sponsor_child(taskc, llcc);
-	taskc->is_fed = is_feeding(cpuc, wake_flags);
+	/*
+	 * Batch work that says it will sleep and is known not to: @p takes what
+	 * that produces. The sooner it ran, the less there would be to take, and
+	 * the more switches.
+	 */
+	taskc->is_fed = is_sync && is_waker && cpuc->is_busy &&
+			cpuc->curr_tier == TIER_BATCH;
 	classify_served_tier(p, taskc, llcc);
 
-	if ((wake_flags & SCX_WAKE_SYNC) &&
-	    can_hand_off(p, taskc, cpuc, llcc, HANDOFF_BURST_MAX_NS)) {
-		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
-		stat_inc(cpuc, STAT_PLACE_HANDOFF);
-		return this_cpu;
-	}
+	if (is_sync && is_waker &&
+	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_BURST_MAX_NS))
+		return place_on(p, taskc, cpuc, llcc, this_cpu,
+				STAT_PLACE_HANDOFF);
 
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
-	if (is_idle) {
-		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
-		stat_inc(cpuc, STAT_PLACE_IDLE);
-		return cpu;
-	}
+	if (is_idle)
+		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 
-	if (can_hand_off(p, taskc, cpuc, llcc, HANDOFF_UNASKED_MAX_NS)) {
+	if (is_waker &&
+	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_UNASKED_MAX_NS)) {
 		preempt_end_slice_in(cpuc, HANDOFF_WAIT_MAX_NS);
-		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
-		stat_inc(cpuc, STAT_PLACE_HANDOFF);
-		return this_cpu;
+		return place_on(p, taskc, cpuc, llcc, this_cpu,
+				STAT_PLACE_HANDOFF);
 	}
 
 	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);
-	if (cpu < 0) {
-		if (taskc->is_fed)
-			preempt_hurry(cpuc, taskc->vtime);
-		return prev_cpu;
-	}
-	insert_local(p, taskc, SCX_DSQ_LOCAL, SCX_ENQ_PREEMPT);
-	stat_inc(cpuc, STAT_PLACE_PREEMPT);
-	return cpu;
+	if (cpu >= 0)
+		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_PREEMPT);
+	if (taskc->is_fed)
+		preempt_hurry(cpuc, taskc->vtime);
+	return prev_cpu;
 }
 
 /*
@@ -276,6 +281,7 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	/* Thrown out of a local DSQ, it was counted where it came from. */
 	queue_leave(taskc);
 	stat_inc(this_cpuc, is_wakeup ? STAT_ENQ_WAKEUP : STAT_ENQ_REQUEUE);
+	classify_enqueued(this_cpuc, llcc);
 	queue_join_llc(p, taskc, llcc);
 	classify_served_tier(p, taskc, llcc);
 

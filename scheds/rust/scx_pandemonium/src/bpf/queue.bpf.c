@@ -3,6 +3,7 @@
 #include "queue.bpf.h"
 #include "policy/classify.h"
 #include "policy/slice.h"
+#include "policy/sojourn.h"
 #include "policy/vtime.h"
 
 enum queue_room_consts {
@@ -109,8 +110,8 @@ __hidden u64 queue_rank(struct task_ctx *taskc)
 	return vtime_rank(vtime, taskc->served_tier, taskc->is_sponsored);
 }
 
-/* Count one task more, or less, in queue @dsq_id. */
-static void count_in(u64 dsq_id, s32 change)
+/* Return the count of those that wait in @dsq_id. */
+static struct waiters *waiters_of(u64 dsq_id)
 {
 	u32 idx = dsq_id, kind = dsq_id >> DSQ_KIND_SHIFT;
 	struct cpu_ctx *cpuc;
@@ -118,33 +119,44 @@ static void count_in(u64 dsq_id, s32 change)
 
 	if (kind == DSQ_KIND_OWN) {
 		cpuc = lookup_cpu(idx);
-		if (cpuc)
-			__sync_fetch_and_add(&cpuc->nr_own, change);
-		return;
+		return cpuc ? &cpuc->own : NULL;
 	}
 	llcc = lookup_llc(idx);
 	if (!llcc)
+		return NULL;
+	return kind == DSQ_KIND_INTERACTIVE ? &llcc->interactive : &llcc->batch;
+}
+
+/* Count the task of @taskc among those that wait in @dsq_id. */
+static void queue_enter(struct task_ctx *taskc, u64 dsq_id)
+{
+	struct waiters *w = waiters_of(dsq_id);
+	u32 group;
+
+	if (!w)
 		return;
-	if (kind == DSQ_KIND_INTERACTIVE)
-		__sync_fetch_and_add(&llcc->nr_interactive, change);
-	else
-		__sync_fetch_and_add(&llcc->nr_batch, change);
+	group = sojourn_young(w);
+	taskc->waits_in = dsq_id;
+	taskc->waits_group = group;
+	__sync_fetch_and_add(&w->nr[group & 1], 1);
 }
 
 __hidden void queue_leave(struct task_ctx *taskc)
 {
+	struct waiters *w;
+
 	if (!taskc->waits_in)
 		return;
-	count_in(taskc->waits_in, -1);
+	w = waiters_of(taskc->waits_in);
+	if (w)
+		__sync_fetch_and_add(&w->nr[taskc->waits_group & 1], -1);
 	taskc->waits_in = 0;
 }
 
 __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 			   struct llc_ctx *llcc, u64 dsq_id, u64 enq_flags)
 {
-	queue_leave(taskc);
-	taskc->waits_in = dsq_id;
-	count_in(dsq_id, 1);
+	queue_enter(taskc, dsq_id);
 	scx_bpf_dsq_insert_vtime(p, dsq_id, queue_slice_ns(taskc),
 				 queue_rank(taskc), enq_flags);
 	__sync_fetch_and_add(&llcc->nr_inserts, 1);
@@ -179,8 +191,8 @@ __hidden bool queue_peek(u64 dsq_id, u64 *rank)
 __hidden u32 queue_nr_waiting(const struct cpu_ctx *cpuc,
 			      const struct llc_ctx *llcc)
 {
-	return READ_ONCE(cpuc->nr_own) + READ_ONCE(llcc->nr_interactive) +
-	       READ_ONCE(llcc->nr_batch);
+	return sojourn_nr(&cpuc->own) + sojourn_nr(&llcc->interactive) +
+	       sojourn_nr(&llcc->batch);
 }
 
 /* Return the weight with which @p counts beside what is in @llcc already. */

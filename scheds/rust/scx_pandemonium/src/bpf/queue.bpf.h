@@ -71,8 +71,9 @@ void queue_bound_lag(struct task_struct *p, struct task_ctx *taskc,
 u64 queue_slice_ns(struct task_ctx *taskc);
 
 /*
- * Insert @p into queue @dsq_id and count it there. A task that lost the CPU before its turn was
- * over takes the place it had, ahead of those that were behind it then.
+ * Insert @p, which waits in no queue, into queue @dsq_id and count it there. If
+ * it lost the CPU before its turn was over it takes the place it had, ahead of
+ * those that were behind it then.
  */
 void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 		  struct llc_ctx *llcc, u64 dsq_id, u64 enq_flags);

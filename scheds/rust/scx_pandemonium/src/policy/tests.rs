@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 const MSEC: u64 = 1_000_000;
+const SEC: u64 = 1_000 * MSEC;
 const CPU_BOUND_NS: u64 = 16 * MSEC;
 const HIGH: u64 = 800;
 const LOW: u64 = 20;
@@ -172,6 +173,166 @@ fn a_niced_down_task_gets_shorter_turns_but_not_below_the_minimum() {
         assert_eq!(slice_for_weight(4 * MSEC, 8_800), 4 * MSEC);
         assert_eq!(slice_for_weight(4 * MSEC, 50), 2 * MSEC);
         assert_eq!(slice_for_weight(4 * MSEC, 1), MSEC);
+    }
+}
+
+/// After so long a rate is the usual, whatever it is.
+const SETTLED: u64 = 30 * SEC;
+
+fn settle(burst: &mut burst, cpus: u32, rate_hz: u64) {
+    enqueue(burst, cpus, rate_hz, SEC, SETTLED);
+}
+
+/// Take samples, each `BURST_SAMPLE` enqueues long, at `rate_hz` from `from` to
+/// `to`. The instants at which bursts began.
+fn enqueue(burst: &mut burst, cpus: u32, rate_hz: u64, from: u64, to: u64) -> Vec<u64> {
+    let step = u64::from(burst_consts_BURST_SAMPLE) * 1_000 * MSEC / rate_hz;
+    let mut began = Vec::new();
+    let mut now = from + step;
+    while now <= to {
+        // SAFETY: pure arithmetic on its arguments.
+        if unsafe { burst_sample(burst, now, cpus) } {
+            began.push(now);
+        }
+        now += step;
+    }
+    began
+}
+
+#[test]
+fn a_storm_is_seen_within_50_ms_and_its_end_within_a_second() {
+    for (cpus, usual_hz, storm_hz) in [(2, 2_000, 20_000), (4, 3_000, 30_000), (8, 100, 60_000)] {
+        let mut burst = burst::default();
+        // SAFETY: pure arithmetic on its arguments.
+        let is_on = |burst: &burst, now| unsafe { burst_is_on(burst, now) };
+        settle(&mut burst, cpus, usual_hz);
+        let storm_at = SETTLED;
+        let ends_at = storm_at + 3 * SEC;
+        let began = enqueue(&mut burst, cpus, storm_hz, storm_at, ends_at);
+        assert_eq!(began.len(), 1, "{cpus} CPUs");
+        assert!(began[0] < storm_at + 50 * MSEC, "{cpus} CPUs: {began:?}");
+        assert!(is_on(&burst, ends_at), "{cpus} CPUs: over before the storm");
+        assert!(!is_on(&burst, ends_at + SEC), "{cpus} CPUs: nobody comes");
+        assert!(enqueue(&mut burst, cpus, usual_hz, ends_at, ends_at + 7 * SEC).is_empty());
+        assert!(!is_on(&burst, ends_at + SEC), "{cpus} CPUs: as before");
+    }
+}
+
+#[test]
+fn a_pause_and_what_follows_it_are_no_burst() {
+    for usual_hz in [500, 5_000, 50_000] {
+        let mut burst = burst::default();
+        settle(&mut burst, 4, usual_hz);
+        let settled = burst.usual_ns;
+        for pause in 0..10 {
+            let from = SETTLED + (1 + 4 * pause) * SEC;
+            let began = enqueue(&mut burst, 4, usual_hz, from, from + SEC);
+            assert!(began.is_empty(), "{usual_hz} Hz after a pause: {began:?}");
+        }
+        assert!(burst.usual_ns <= 2 * settled, "{usual_hz} Hz");
+    }
+}
+
+#[test]
+fn what_lasts_long_is_the_usual_and_no_burst_any_more() {
+    let mut burst = burst::default();
+    settle(&mut burst, 4, 2_000);
+    let began = enqueue(&mut burst, 4, 40_000, SETTLED, SETTLED + 60 * SEC);
+    assert_eq!(began.len(), 1);
+    // SAFETY: pure arithmetic on its arguments.
+    assert!(!unsafe { burst_is_on(&burst, SETTLED + 11 * SEC) });
+}
+
+#[test]
+fn batch_work_gets_one_service_in_the_budget_and_one() {
+    for cpus in [1, 2, 4, 64] {
+        // SAFETY: pure arithmetic on its arguments.
+        let budget = unsafe { deficit_budget(cpus) };
+        assert_eq!(budget, (4 * cpus).max(8));
+        let (mut deficit, mut nr_batch) = (0, 0);
+        for _ in 0..1_000 * (budget + 1) {
+            // SAFETY: pure arithmetic on its arguments.
+            unsafe {
+                let is_batch = deficit_is_due(deficit, cpus);
+                nr_batch += u32::from(is_batch);
+                deficit = deficit_next(deficit, is_batch);
+            }
+        }
+        assert_eq!(nr_batch, 1_000);
+    }
+    // SAFETY: pure arithmetic on its arguments.
+    assert_eq!(unsafe { deficit_next(u32::MAX, false) }, u32::MAX);
+}
+
+/// A queue whose tasks come and go as told, looked at every ms.
+#[derive(Default)]
+struct Queue {
+    waiters: waiters,
+    /// When each came, and its group.
+    tasks: Vec<(u64, u32)>,
+}
+
+impl Queue {
+    fn come(&mut self, now: u64) {
+        // SAFETY: pure arithmetic on its argument.
+        let group = unsafe { sojourn_young(&self.waiters) };
+        self.waiters.nr[group as usize] += 1;
+        self.tasks.push((now, group));
+    }
+
+    fn go(&mut self, index: usize) {
+        let (_, group) = self.tasks.remove(index);
+        self.waiters.nr[group as usize] -= 1;
+    }
+
+    /// As rescue.bpf.c does: somebody of the older group if it waits too long.
+    fn rescue(&mut self, now: u64, thresh: u64) -> Option<usize> {
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe {
+            if sojourn_must_turn(&self.waiters) {
+                self.waiters.turn += 1;
+                self.waiters.turned_at = now;
+                return None;
+            }
+            if !sojourn_is_over(&self.waiters, now, thresh) {
+                return None;
+            }
+            let old = sojourn_old(&self.waiters);
+            let place = self.tasks.iter().position(|(_, group)| *group == old);
+            Some(place.expect("a group that is not empty has somebody in it"))
+        }
+    }
+}
+
+proptest! {
+    /// With the newest always served first, as by a rank that favours it, nobody
+    /// waits for more than twice the threshold and what the rescue itself takes;
+    /// and nobody is rescued who did not wait that long.
+    #[test]
+    fn nobody_waits_much_longer_than_twice_the_threshold(
+        arrivals in proptest::collection::vec(0u32..3, 200..600),
+        thresh in 3u64..20,
+    ) {
+        let mut queue = Queue::default();
+        for (now, nr) in (1_000u64..).zip(&arrivals) {
+            for _ in 0..*nr {
+                // More than three at a time is overload, which no order mends.
+                if queue.tasks.len() < 4 {
+                    queue.come(now);
+                }
+            }
+            match queue.rescue(now, thresh) {
+                Some(index) => {
+                    prop_assert!(now - queue.tasks[index].0 >= thresh);
+                    queue.go(index);
+                }
+                None if !queue.tasks.is_empty() => queue.go(queue.tasks.len() - 1),
+                None => (),
+            }
+            for (came, _) in &queue.tasks {
+                prop_assert!(now - came <= 2 * thresh + 8, "{} ms", now - came);
+            }
+        }
     }
 }
 

@@ -7,13 +7,14 @@
 //!
 //! - `stats`: the telemetry of the running scheduler since it was asked first,
 //!   a tenth of a second ago, by the scx_stats client, as JSON.
+//! - `stats-of-ms MS`: the same of so many ms.
 //! - `stats-of-sleeper SLEEPS`: the telemetry of a task that sleeps so many
 //!   times, with counts of the same by the kernel.
 //! - `stats-of-load SECONDS`: the telemetry of so many seconds, with the number
 //!   of the kernel's switches to a normal task.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
 //! - `load ...`: see load.rs.
-//! - `roles ...`, `fresh-hog`, `processes ...`, `rivals ...`, `frames ...`: see
+//! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`, `frames ...`: see
 //!   roles.rs.
 
 use std::fs::{self, File};
@@ -77,22 +78,26 @@ fn in_a_guest() -> ExitCode {
 
 fn answer(words: &[&str]) -> Result<String> {
     match words {
-        ["stats"] => {
-            let mut stats = Stats::connect()?;
-            sleep(Duration::from_millis(100));
-            Ok(stats.read()?.to_string())
-        }
+        ["stats"] => stats_of_ms(100),
+        ["stats-of-ms", ms] => stats_of_ms(ms.parse()?),
         ["stats-of-sleeper", nr_sleeps] => stats_of_sleeper(nr_sleeps.parse()?),
         ["stats-of-load", seconds] => stats_of_load(seconds.parse()?),
         ["rodata"] => rodata(),
         ["load", words @ ..] => load::run(words),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),
+        ["young"] => roles::young(),
         ["processes", words @ ..] => roles::processes(words),
         ["rivals", words @ ..] => roles::rivals(words),
         ["frames", words @ ..] => roles::frames(words),
         _ => bail!("no such request"),
     }
+}
+
+fn stats_of_ms(ms: u64) -> Result<String> {
+    let mut stats = Stats::connect()?;
+    sleep(Duration::from_millis(ms));
+    Ok(stats.read()?.to_string())
 }
 
 /// A connection to the scheduler's telemetry.

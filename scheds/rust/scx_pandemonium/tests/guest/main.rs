@@ -15,6 +15,7 @@ mod acceptance;
 mod affinity;
 mod agent;
 mod attach;
+mod bursts;
 mod compositors;
 mod constants;
 mod hotplug;

@@ -7,6 +7,8 @@
 //!   work since it was born. The answer is a line for each of two looks, soon
 //!   after its birth and from [`FRESH_HOG_MAX`] on: CPU time of the task before
 //!   the look, in us, and its tier.
+//! - `young`: the tiers in which threads that woke twice in their lives were
+//!   served last; the answer is a word for each that is not batch by itself.
 //! - `processes SECONDS NAMES`: for each name a process with two threads that
 //!   look like batch work. `OLD>NEW` changes its name after half a second.
 //! - `rivals SECONDS NAME HOGS`: so many hogs, and a process of that name whose
@@ -27,6 +29,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::agent::Stats;
+
+/// Threads that wake twice, and how long they sleep.
+const NR_YOUNG: u32 = 8;
+const YOUNG_SLEEP: Duration = Duration::from_millis(10);
 
 /// What a task does and what it must be found to be.
 pub struct Role {
@@ -218,6 +224,47 @@ pub fn fresh_hog() -> Result<String> {
     is_over.store(true, Ordering::Relaxed);
     join(hog)?;
     Ok(lines.join("\n"))
+}
+
+/// Let threads wake twice and see how they were served.
+pub fn young() -> Result<String> {
+    const NAME: &str = "young";
+    let mut stats = Stats::connect()?;
+    // The first answer takes longer.
+    stats.ask("tasks")?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let threads: Result<Vec<_>> = (0..NR_YOUNG)
+        .map(|_| {
+            let is_over = is_over.clone();
+            spawn(NAME, move || {
+                thread::sleep(YOUNG_SLEEP);
+                thread::sleep(YOUNG_SLEEP);
+                while !is_over.load(Ordering::Relaxed) {
+                    thread::park();
+                }
+                Ok(())
+            })
+        })
+        .collect();
+    let threads = threads?;
+    // All of them are parked by then, whatever else runs.
+    thread::sleep(YOUNG_SLEEP * 10);
+
+    let list = stats.ask("tasks")?;
+    let tasks = list["tasks"].as_array().context("no list of tasks")?;
+    let tiers: Vec<&str> = tasks
+        .iter()
+        .filter(|task| task["comm"] == NAME && task["age"] == 2 && task["tier"] != "batch")
+        .filter_map(|task| task["served_tier"].as_str())
+        .collect();
+    let answer = tiers.join(" ");
+
+    is_over.store(true, Ordering::Relaxed);
+    for thread in threads {
+        thread.thread().unpark();
+        join(thread)?;
+    }
+    Ok(answer)
 }
 
 /// What the words after `processes` ask for.

@@ -153,6 +153,8 @@ fn the_books_balance_under_load() -> Result<()> {
         "nr_serve_interactive",
         "nr_serve_batch",
         "nr_serve_stolen",
+        "nr_serve_deficit",
+        "nr_serve_rescued",
     ])?;
     println!("placed {placed}, of these queued {queued}; served {served}");
     for name in ["nr_serve_own", "nr_serve_interactive", "nr_serve_batch"] {

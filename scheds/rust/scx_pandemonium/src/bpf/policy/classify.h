@@ -31,8 +31,9 @@ enum classify_consts {
 	AGE_MATURE = 8,
 	/* Averages move by 1/2 until the task has this age, then by 1/8. */
 	AGE_FAST = 4,
-	/* Wakeups below which a task has shown nothing yet. */
+	/* Wakeups below which a task has shown nothing yet; and in a burst. */
 	AGE_GATE = 2,
+	AGE_GATE_BURST = 4,
 
 	/* Rates saturate here, so that a product of two fits easily. */
 	RATE_MAX_HZ = 20000,

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * rescue: who has waited too long?
+ *
+ * Rank decides who is next, and a head start is bounded for each task, but not
+ * for all of them together: fifty tasks that wake at once with all the credit
+ * there is keep batch work out for as long as they use it. Whoever waits past a
+ * threshold and has not had its share yet is served next, before the own queue
+ * of the CPU, and keeps it long enough to get something done.
+ *
+ * Not here: the arithmetic of waiting (policy/sojourn.h).
+ */
+#ifndef __RESCUE_BPF_H
+#define __RESCUE_BPF_H
+
+#include "context.bpf.h"
+
+/*
+ * Move a task of the queues that @cpuc's CPU serves to its local DSQ if it has
+ * waited too long. Return whether there was one.
+ */
+bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
+
+/*
+ * The task of @taskc begins a run on @cpuc's CPU. If it was rescued, others may
+ * not preempt it, for a while. Return whether that is so.
+ */
+bool rescue_protect_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
+			struct llc_ctx *llcc);
+
+/* The run of the task of @taskc is over. */
+void rescue_end_run(struct task_ctx *taskc);
+
+#endif /* __RESCUE_BPF_H */
