@@ -13,9 +13,9 @@
 //! - `stats-of-load SECONDS`: the telemetry of so many seconds, with the number
 //!   of the kernel's switches to a normal task.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
-//! - `load ...`: see load.rs.
-//! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`, `frames ...`: see
-//!   roles.rs.
+//! - `load ...`: see load.rs. `crowd ...`: see crowd.rs.
+//! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
+//!   `frames ...`: see roles.rs.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -29,7 +29,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use scx_stats::prelude::StatsClient;
 use serde_json::{Value, json};
 
-use crate::{load, roles};
+use crate::{crowd, load, roles};
 
 const REQUEST_ENV: &str = "GUEST_AGENT";
 
@@ -84,6 +84,7 @@ fn answer(words: &[&str]) -> Result<String> {
         ["stats-of-load", seconds] => stats_of_load(seconds.parse()?),
         ["rodata"] => rodata(),
         ["load", words @ ..] => load::run(words),
+        ["crowd", words @ ..] => crowd::run(words),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),
         ["young"] => roles::young(),

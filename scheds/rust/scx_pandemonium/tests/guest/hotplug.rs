@@ -13,30 +13,18 @@ const NR_CYCLES: u64 = 5;
 /// The workers of a CPU that goes off are pinned to it; the kernel lets them run
 /// elsewhere then. The load begins on all CPUs.
 const SCRIPT: &str = "\
-cpu=/sys/devices/system/cpu/cpu
 begin
 agent load 4 $NR_CPUS >/tmp/load &
 load=$!
 sleep 0.3
 cycle=0
 while [ $cycle -lt $NR_CYCLES ]; do
-	for i in $(seq $((NR_CPUS - 1))); do
-		echo 0 >$cpu$i/online || give_up \"CPU $i did not go off\"
-		is_running $pid || give_up \"the scheduler left when CPU $i went off\"
-	done
-	sleep 0.1
-	for i in $(seq $((NR_CPUS - 1))); do
-		echo 1 >$cpu$i/online || give_up \"CPU $i did not come back\"
-		is_running $pid || give_up \"the scheduler left when CPU $i came back\"
-	done
-	sleep 0.1
+	cycle_cpus
 	is_running $load || give_up 'the load ended before the cycles'
 	cycle=$((cycle + 1))
 done
 wait $load || give_up 'the load failed'
-while read -r line; do
-	fact load $line
-done </tmp/load
+tell load /tmp/load
 fact enabled $(cat /sys/kernel/sched_ext/enable_seq)
 stop INT
 ";

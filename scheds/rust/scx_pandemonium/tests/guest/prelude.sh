@@ -70,10 +70,37 @@ stop() {
 	fact stop_state $state
 }
 
+# tell KEY FILE: each line of the file is a fact.
+tell() {
+	while read -r line; do
+		fact $1 $line
+	done <$2
+}
+
 # load SECONDS [churn]: run the load of load.rs and tell what became of it.
 load() {
 	agent load $1 $NR_CPUS ${2:-} >/tmp/load || give_up "the load failed"
-	while read -r line; do
-		fact load $line
-	done </tmp/load
+	tell load /tmp/load
+}
+
+# crowd KEY SECONDS GROUPS: run the crowd of crowd.rs and tell what became of it.
+crowd() {
+	crowd=$1
+	shift
+	agent crowd "$@" >/tmp/crowd || give_up "the crowd failed"
+	tell $crowd /tmp/crowd
+}
+
+# cycle_cpus: every CPU but the first goes off and comes back, and the
+# scheduler stays.
+cycle_cpus() {
+	for is_online in 0 1; do
+		for i in $(seq $((NR_CPUS - 1))); do
+			echo $is_online >/sys/devices/system/cpu/cpu$i/online ||
+				give_up "CPU $i did not go $is_online"
+			is_running $pid ||
+				give_up "the scheduler left when CPU $i went $is_online"
+		done
+		usleep 100000
+	done
 }

@@ -132,10 +132,11 @@ pub fn run(words: &[&str]) -> Result<String> {
     Ok(String::new())
 }
 
-fn spawn(
+/// Start a thread of that name.
+pub fn spawn<T: Send + 'static>(
     name: &str,
-    act: impl FnOnce() -> Result<()> + Send + 'static,
-) -> Result<thread::JoinHandle<Result<()>>> {
+    act: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<thread::JoinHandle<Result<T>>> {
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(act)
@@ -172,7 +173,7 @@ fn pass(mut socket: UnixStream, ends_at: Instant) -> Result<()> {
 }
 
 /// Use `amount` of CPU time.
-fn work(amount: Duration) {
+pub fn work(amount: Duration) {
     let ends_at = cpu_time() + amount;
     while cpu_time() < ends_at {
         std::hint::spin_loop();
@@ -180,7 +181,7 @@ fn work(amount: Duration) {
 }
 
 /// CPU time of this thread.
-fn cpu_time() -> Duration {
+pub fn cpu_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -446,7 +447,8 @@ fn set_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn join(thread: thread::JoinHandle<Result<()>>) -> Result<()> {
+/// Wait for a thread, and give what it gave.
+pub fn join<T>(thread: thread::JoinHandle<Result<T>>) -> Result<T> {
     match thread.join() {
         Ok(result) => result,
         Err(_) => bail!("a thread panicked"),

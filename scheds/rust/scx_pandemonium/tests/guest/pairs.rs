@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Pairs of tasks that hand a CPU to each other without a pause take no more
+//! than their share of it.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use scx_guest::Kernel;
+
+use crate::crowd;
+use crate::kernels;
+use crate::world::World;
+
+const SECONDS: u32 = 3;
+
+/// Half of the pairs use pipes, which come with a sync hint, half a futex.
+const SCRIPT: &str = "\
+begin
+crowd members $SECONDS pipe*$NR_EACH futex*$NR_EACH hog*$NR_HOGS
+stop INT
+";
+
+/// Of a pair one task sleeps while the other runs, and what it is owed for that
+/// is bounded. So a pair is due something between what one and what two tasks
+/// that always work are due; hogs are not to get less than in the second case,
+/// by this much.
+const TOLERANCE_PCT: u32 = 20;
+
+/// The least for a pair, of what a hog is due beside pairs that count as one.
+const PAIR_MIN_PCT: u32 = 50;
+
+/// The longest time that a hog waits, or that a round trip takes.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+fn share(kernel: &Kernel, nr_cpus: u32, nr_pairs: u32, nr_hogs: u32) -> Result<()> {
+    let script = format!(
+        "SECONDS={SECONDS}\nNR_EACH={}\nNR_HOGS={nr_hogs}\n{SCRIPT}",
+        nr_pairs / 2
+    );
+    let told = World::flat(kernel, nr_cpus)?.run(&script)?;
+    let all = Duration::from_secs(u64::from(SECONDS * nr_cpus));
+    let due_least = all / (nr_hogs + 2 * nr_pairs);
+    let due_most = all / (nr_hogs + nr_pairs);
+    println!("due to a hog: {due_least:.1?} to {due_most:.1?}");
+    for member in crowd::check(&told, "members", WAIT_MAX)? {
+        let (least, most) = match member.kind.as_str() {
+            "hog" => (
+                due_least * (100 - TOLERANCE_PCT) / 100,
+                due_most * (100 + TOLERANCE_PCT) / 100,
+            ),
+            _ => (
+                due_most * PAIR_MIN_PCT / 100,
+                due_least * 2 * (100 + TOLERANCE_PCT) / 100,
+            ),
+        };
+        told.check((least..=most).contains(&member.cpu), || {
+            format!(
+                "a {} got {:.1?}, not {least:.1?} to {most:.1?}",
+                member.kind, member.cpu
+            )
+        })?;
+    }
+    told.check_stops()
+}
+
+#[test]
+fn pairs_beside_hogs_on_2_cpus_get_no_more_than_their_share() -> Result<()> {
+    share(&kernels::first()?, 2, 4, 6)
+}
+
+#[test]
+fn forty_tasks_on_one_cpu_share_it_with_pairs_among_them() -> Result<()> {
+    share(&kernels::first()?, 1, 10, 20)
+}
+
+#[test]
+fn pairs_beside_hogs_get_no_more_than_their_share_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(|kernel| share(kernel, 2, 4, 6))
+}
