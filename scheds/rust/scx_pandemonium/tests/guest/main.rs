@@ -10,6 +10,7 @@
 //! - `SCX_GUEST_SEED`: shifts the phases of every run.
 //! - `SCX_PANDEMONIUM_BIN`: the program under test, such as one that was broken
 //!   on purpose to see a test fail.
+//! - `SCX_SOAK_SECONDS`: length of the soak by the guest's clock, see soak.rs.
 
 mod acceptance;
 mod affinity;
@@ -28,6 +29,7 @@ mod repeat;
 mod rival;
 mod roles;
 mod share;
+mod soak;
 mod stall;
 mod stats;
 mod stop;

@@ -48,6 +48,7 @@ pub struct World {
     seed: u64,
     programs: Vec<PathBuf>,
     is_scx_error_allowed: bool,
+    time_limit: Duration,
 }
 
 impl World {
@@ -64,6 +65,7 @@ impl World {
             seed,
             programs: vec![scheduler(), agent],
             is_scx_error_allowed: false,
+            time_limit: TIME_LIMIT,
         })
     }
 
@@ -97,6 +99,12 @@ impl World {
         Ok(self)
     }
 
+    /// Let the guest take so much more wall time than usual.
+    pub fn with_more_time(mut self, time: Duration) -> World {
+        self.time_limit += time;
+        self
+    }
+
     /// Let the kernel throw the scheduler out.
     pub fn allow_scx_error(mut self) -> World {
         self.is_scx_error_allowed = true;
@@ -110,7 +118,7 @@ impl World {
         let mut guest = Guest::new(&self.kernel)
             .topology(self.topology)
             .seed(self.seed)
-            .time_limit(TIME_LIMIT)
+            .time_limit(self.time_limit)
             .quiet();
         for path in &self.programs {
             guest = guest.program(path);
@@ -172,6 +180,7 @@ impl World {
             format!("--kernel {}", quote(&self.kernel.image().to_string_lossy())),
             format!("--topology {}", self.topology),
             format!("--seed {}", self.seed),
+            format!("--time-limit {}", self.time_limit.as_secs()),
             "--report /dev/stdout".to_owned(),
         ];
         if self.is_scx_error_allowed {
