@@ -2,6 +2,7 @@
 /* See dispatch.bpf.h for the purpose. */
 #include "dispatch.bpf.h"
 #include "account.bpf.h"
+#include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "stats.bpf.h"
@@ -22,8 +23,15 @@ static bool serve(struct cpu_ctx *cpuc, u64 dsq_id, enum stat_id id)
 	return true;
 }
 
+/* Take a task of @dsq_id of another domain, if it has waited long enough. */
+static bool serve_far(struct cpu_ctx *cpuc, u32 llc_idx, u64 dsq_id, u64 now)
+{
+	return idle_may_take(dsq_id, llc_idx, now) &&
+	       serve(cpuc, dsq_id, STAT_SERVE_STOLEN);
+}
+
 /* Take a task of another domain, the nearest first, interactive first. */
-static bool steal(struct cpu_ctx *cpuc)
+static bool steal(struct cpu_ctx *cpuc, u64 now)
 {
 	const struct llc_topo *topo;
 	u32 i, victim_idx;
@@ -37,9 +45,9 @@ static bool steal(struct cpu_ctx *cpuc)
 		if (i >= MAX_NEIGHBOURS)
 			break;
 		victim_idx = topo->neighbours[i];
-		if (serve(cpuc, queue_interactive(victim_idx),
-			  STAT_SERVE_STOLEN) ||
-		    serve(cpuc, queue_batch(victim_idx), STAT_SERVE_STOLEN))
+		if (serve_far(cpuc, victim_idx, queue_interactive(victim_idx),
+			      now) ||
+		    serve_far(cpuc, victim_idx, queue_batch(victim_idx), now))
 			return true;
 	}
 	return false;
@@ -122,7 +130,7 @@ static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 			break;
 		if (other->clock.weight_sum * llcc->nr_cpus >
 			    weight_after * other->nr_cpus &&
-		    serve(cpuc, queue_batch(other->idx), STAT_SERVE_STOLEN))
+		    serve_far(cpuc, other->idx, queue_batch(other->idx), now))
 			return true;
 	}
 	return false;
@@ -136,7 +144,8 @@ static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
  *	has the earliest rank: what a task is owed and what its tier is worth.
  *   3. @prev again, if its rank is earlier than that: no switch.
  *   4. Any task of these queues, if this CPU may not run the first.
- *   5. Other domains, near before far: no CPU stays idle while a task waits.
+ *   5. Other domains, near before far: no CPU stays idle while a task waits
+ *	that may leave its own.
  *   6. @prev again, since nobody waits at all.
  */
 __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
@@ -186,7 +195,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	if (best.dsq_id &&
 	    (serve(cpuc, best.dsq_id, best.stat) || serve_any(cpuc)))
 		return;
-	if (steal(cpuc))
+	if (steal(cpuc, now))
 		return;
 
 	if (prevc)

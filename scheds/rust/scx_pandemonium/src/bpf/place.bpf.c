@@ -2,6 +2,7 @@
 /* See place.bpf.h for the purpose. */
 #include "place.bpf.h"
 #include "classify.bpf.h"
+#include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "stats.bpf.h"
@@ -102,8 +103,7 @@ static void sponsor_child(struct task_ctx *taskc, struct llc_ctx *llcc)
  *
  *   1. The waker's CPU, if it said that it will sleep and is known for that:
  *	nothing has to be woken and the data is in its cache.
- *   2. An idle CPU. The kernel's choice: the previous one, a whole idle core
- *	of the same LLC, of the node, then any.
+ *   2. An idle CPU, the nearest one (idle).
  *   3. The waker's CPU, if it is about to sleep without having said so, as with
  *	futexes.
  *   4. A CPU that runs something of a lower tier, for a task that has earned
@@ -122,7 +122,6 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	struct cpu_ctx *cpuc = lookup_cpu(this_cpu);
 	struct cpu_ctx *prev_cpuc = lookup_cpu(prev_cpu);
 	struct llc_ctx *llcc;
-	bool is_idle = false;
 
 	if (!taskc || !cpuc || !prev_cpuc)
 		return prev_cpu;
@@ -144,8 +143,8 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 		return this_cpu;
 	}
 
-	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
-	if (is_idle) {
+	cpu = idle_select_cpu(p, prev_cpu, wake_flags);
+	if (cpu >= 0) {
 		insert_local(p, taskc, SCX_DSQ_LOCAL, 0);
 		stat_inc(cpuc, STAT_PLACE_IDLE);
 		return cpu;
@@ -236,19 +235,23 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 }
 
 /* Wake a CPU that went idle while @p was on its way into a queue. */
-static void kick_idle(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu)
+static void kick_idle(struct task_struct *p, struct task_ctx *taskc,
+		      struct cpu_ctx *cpuc, struct llc_ctx *llcc, s32 cpu)
 {
 	s32 target = cpu;
 
 	if (!scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		if (is_pinned(p))
 			return;
-		target = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		target = idle_pick_cpu(p, cpu);
 	}
-	if (target >= 0) {
-		scx_bpf_kick_cpu(target, SCX_KICK_IDLE);
-		stat_inc(cpuc, STAT_KICK_IDLE);
+	if (target < 0) {
+		if (nr_llcs > 1)
+			idle_bound_wait(p, taskc, llcc);
+		return;
 	}
+	scx_bpf_kick_cpu(target, SCX_KICK_IDLE);
+	stat_inc(cpuc, STAT_KICK_IDLE);
 }
 
 /* Place @p, whatever made it ready. It is inserted on every path. */
@@ -281,5 +284,5 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	if (path < NR_STAT_IDS)
 		stat_inc(this_cpuc, path);
 	if (path >= STAT_PLACE_OWN)
-		kick_idle(p, this_cpuc, cpu);
+		kick_idle(p, taskc, this_cpuc, llcc, cpu);
 }

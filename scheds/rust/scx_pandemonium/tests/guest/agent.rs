@@ -13,6 +13,7 @@
 //!   of the kernel's switches to a normal task.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
 //! - `load ...`: see load.rs.
+//! - `wander ...`, `crowd ...`, `leavers ...`: see idle.rs.
 //! - `roles ...`, `fresh-hog`, `processes ...`, `rivals ...`, `frames ...`: see
 //!   roles.rs.
 
@@ -28,7 +29,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use scx_stats::prelude::StatsClient;
 use serde_json::{Value, json};
 
-use crate::{load, roles};
+use crate::{idle, load, roles};
 
 const REQUEST_ENV: &str = "GUEST_AGENT";
 
@@ -86,6 +87,9 @@ fn answer(words: &[&str]) -> Result<String> {
         ["stats-of-load", seconds] => stats_of_load(seconds.parse()?),
         ["rodata"] => rodata(),
         ["load", words @ ..] => load::run(words),
+        ["wander", words @ ..] => idle::wander(words),
+        ["crowd", words @ ..] => idle::crowd(words),
+        ["leavers", words @ ..] => idle::leavers(words),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),
         ["processes", words @ ..] => roles::processes(words),

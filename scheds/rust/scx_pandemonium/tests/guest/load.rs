@@ -197,7 +197,7 @@ impl Crew {
 }
 
 /// Let thread `tid` (0 is the caller) run on the CPUs of `mask` only.
-fn set_affinity(tid: i32, mask: u64) -> Result<()> {
+pub fn set_affinity(tid: i32, mask: u64) -> Result<()> {
     // SAFETY: the mask lives during the call, and its size is told.
     let result =
         unsafe { libc::sched_setaffinity(tid, size_of::<u64>(), std::ptr::from_ref(&mask).cast()) };

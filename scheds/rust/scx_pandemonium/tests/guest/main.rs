@@ -18,6 +18,7 @@ mod attach;
 mod compositors;
 mod constants;
 mod hotplug;
+mod idle;
 mod input;
 mod kernels;
 mod load;
