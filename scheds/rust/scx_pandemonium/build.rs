@@ -11,6 +11,7 @@ const ROOMS: &[&str] = &[
     "context",
     "dispatch",
     "dump",
+    "idle",
     "place",
     "preempt",
     "queue",

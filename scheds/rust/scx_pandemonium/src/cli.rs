@@ -5,9 +5,13 @@
 
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
+use crate::bpf_intf::{
+    affinity_mode, affinity_mode_AFFINITY_OFF, affinity_mode_AFFINITY_STRONG,
+    affinity_mode_AFFINITY_WEAK,
+};
 use crate::compositor::CommPattern;
 
 /// Longest interval between two telemetry lines, in seconds.
@@ -51,6 +55,11 @@ pub struct Opts {
     #[clap(long = "compositor", value_name = "NAME")]
     pub compositors: Vec<CommPattern>,
 
+    /// How much it is worth to run a task near the CPU where it ran last. Makes
+    /// no difference where all CPUs share one cache and are of one size.
+    #[clap(long, value_enum, value_name = "MODE", default_value_t = Affinity::Weak)]
+    pub affinity: Affinity,
+
     /// Length of the dump printed after an error, in bytes; 0 is the kernel's
     /// default of 32 KiB.
     #[clap(long, value_name = "BYTES", default_value_t = 0)]
@@ -67,6 +76,29 @@ pub struct Opts {
     /// Options handed to libbpf.
     #[clap(flatten, next_help_heading = "Libbpf Options")]
     pub libbpf: LibbpfOpts,
+}
+
+/// How an idle CPU is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Affinity {
+    /// By the kernel, which knows no L2 domains and no sizes of cores.
+    Off,
+    /// The nearest one, big cores first; any at once rather than none.
+    Weak,
+    /// The same, but a task waits half a millisecond for the CPUs that share
+    /// its last-level cache before it goes to others.
+    Strong,
+}
+
+impl Affinity {
+    /// What the BPF half calls it.
+    pub fn mode(self) -> affinity_mode {
+        match self {
+            Affinity::Off => affinity_mode_AFFINITY_OFF,
+            Affinity::Weak => affinity_mode_AFFINITY_WEAK,
+            Affinity::Strong => affinity_mode_AFFINITY_STRONG,
+        }
+    }
 }
 
 /// What the program does besides scheduling.

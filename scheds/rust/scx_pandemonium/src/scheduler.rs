@@ -64,10 +64,16 @@ impl<'a> Scheduler<'a> {
         let nr_cpu_ids = (*NR_CPU_IDS).max(*NR_CPUS_POSSIBLE);
         let tables = Tables::new(&topo, nr_cpu_ids)?;
         info!(
-            "{} CPUs, {} LLC domains, {} NUMA nodes, SMT {}",
+            "{} CPUs, {} L2 domains, {} LLC domains, {} NUMA nodes, {}SMT {}",
             topo.all_cpus.len(),
+            tables.nr_l2s,
             tables.llcs.len(),
             topo.nodes.len(),
+            if tables.has_small_cores {
+                "cores of several sizes, "
+            } else {
+                ""
+            },
             if topo.smt_enabled { "on" } else { "off" }
         );
 
@@ -198,12 +204,25 @@ fn configure(
     rodata.nr_cpu_ids = nr_cpu_ids;
     rodata.nr_llcs = nr_llcs;
     rodata.nr_comm_patterns = nr_comm_patterns;
+    rodata.nr_l2s = tables.nr_l2s;
+    rodata.has_smt = tables.has_smt;
+    rodata.has_wide_l2 = tables.has_wide_l2;
+    rodata.has_small_cores = tables.has_small_cores;
+
+    let data = skel
+        .maps
+        .data_data
+        .as_mut()
+        .context("the BPF object has no knobs")?;
+    data.knobs.affinity_mode = opts.affinity.mode().into();
 
     skel.maps.cpu_ctxs.set_max_entries(nr_cpu_ids)?;
     skel.maps.cpu_topos.set_max_entries(nr_cpu_ids)?;
     skel.maps.slice_timers.set_max_entries(nr_cpu_ids)?;
     skel.maps.llc_ctxs.set_max_entries(nr_llcs)?;
     skel.maps.llc_topos.set_max_entries(nr_llcs)?;
+    skel.maps.wait_timers.set_max_entries(nr_llcs)?;
+    skel.maps.l2_ctxs.set_max_entries(tables.nr_l2s)?;
     skel.maps.comm_patterns.set_max_entries(nr_comm_patterns)?;
 
     let ops = skel.struct_ops.pandemonium_ops_mut();

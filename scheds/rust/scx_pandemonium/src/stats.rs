@@ -55,6 +55,10 @@ pub struct Sample {
     pub wake_lat: [hist::Counts; tier_NR_TIERS as usize],
     /// Voluntary sleeps, by length.
     pub sleeps: [u64; intf_consts_NR_SLEEP_BUCKETS as usize],
+    /// Wakeups that ran in the L2 domain of the run before, by tier.
+    pub l2_hits: [u64; tier_NR_TIERS as usize],
+    /// Those that did not.
+    pub l2_misses: [u64; tier_NR_TIERS as usize],
     /// Longest wait of any runnable task, in ns.
     pub max_wait_ns: u64,
 }
@@ -66,6 +70,8 @@ impl Default for Sample {
             nr: [0; stat_id_NR_STAT_IDS as usize],
             wake_lat: [[0; hist::NR_BUCKETS]; tier_NR_TIERS as usize],
             sleeps: [0; intf_consts_NR_SLEEP_BUCKETS as usize],
+            l2_hits: [0; tier_NR_TIERS as usize],
+            l2_misses: [0; tier_NR_TIERS as usize],
             max_wait_ns: 0,
         }
     }
@@ -76,6 +82,8 @@ impl Sample {
     pub fn add_cpu(&mut self, cpuc: &cpu_ctx) {
         add(&mut self.nr, &cpuc.nr);
         add(&mut self.sleeps, &cpuc.sleeps);
+        add(&mut self.l2_hits, &cpuc.l2_hits);
+        add(&mut self.l2_misses, &cpuc.l2_misses);
         let rows = cpuc.wake_lat.chunks_exact(hist::NR_BUCKETS);
         for (sums, counts) in self.wake_lat.iter_mut().zip(rows) {
             add(sums, counts);
@@ -89,6 +97,8 @@ impl Sample {
         let mut delta = self.clone();
         subtract(&mut delta.nr, &earlier.nr);
         subtract(&mut delta.sleeps, &earlier.sleeps);
+        subtract(&mut delta.l2_hits, &earlier.l2_hits);
+        subtract(&mut delta.l2_misses, &earlier.l2_misses);
         for (counts, before) in delta.wake_lat.iter_mut().zip(&earlier.wake_lat) {
             subtract(counts, before);
         }
@@ -101,6 +111,12 @@ impl Sample {
 
     fn wake_percentile_us(&self, tier: tier, percentile: f64) -> u64 {
         hist::percentile_ns(&self.wake_lat[tier as usize], percentile).unwrap_or(0) / 1000
+    }
+
+    /// Share of wakeups that ran where their L2 cache is, in percent.
+    fn l2_hit_pct(&self, tier: tier) -> f64 {
+        let nr_hits = self.l2_hits[tier as usize];
+        percent(nr_hits, nr_hits + self.l2_misses[tier as usize])
     }
 
     fn wake_mean_us(&self, tier: tier) -> u64 {
@@ -195,6 +211,14 @@ pub struct Metrics {
     pub batch_mean_us: u64,
     #[stat(desc = "Wakeups of batch tasks: p99 of the wait, in us")]
     pub batch_p99_us: u64,
+    #[stat(
+        desc = "Latency-critical wakeups that found their L2 cache, in percent; 0 where all do"
+    )]
+    pub lat_critical_l2_hit_pct: f64,
+    #[stat(desc = "Interactive wakeups that found their L2 cache, in percent; 0 where all do")]
+    pub interactive_l2_hit_pct: f64,
+    #[stat(desc = "Batch wakeups that found their L2 cache, in percent; 0 where all do")]
+    pub batch_l2_hit_pct: f64,
     #[stat(desc = "Voluntary sleeps of at most 10 ms, in percent")]
     pub io_pct: f64,
     #[stat(desc = "Longest wait of a runnable task since the start, in us")]
@@ -246,6 +270,9 @@ impl Metrics {
             interactive_p99_us: delta.wake_percentile_us(tier_TIER_INTERACTIVE, 99.0),
             batch_mean_us: delta.wake_mean_us(tier_TIER_BATCH),
             batch_p99_us: delta.wake_percentile_us(tier_TIER_BATCH, 99.0),
+            lat_critical_l2_hit_pct: delta.l2_hit_pct(tier_TIER_LAT_CRITICAL),
+            interactive_l2_hit_pct: delta.l2_hit_pct(tier_TIER_INTERACTIVE),
+            batch_l2_hit_pct: delta.l2_hit_pct(tier_TIER_BATCH),
             io_pct: percent(delta.sleeps[0] + delta.sleeps[1], nr_sleeps),
             max_wait_us: delta.max_wait_ns / 1000,
         }
@@ -256,7 +283,7 @@ impl Metrics {
         writeln!(
             out,
             "[pandemonium] placed {:>6} idle {:>3.0}% handoff {} preempt {} queued {}+{} own {} | \
-             keep {} timer {} | mig {} | wake p99 us: critical {} interactive {} batch {} | \
+             keep {} timer {} | mig {} L2 hit {:.0}/{:.0}/{:.0}% | wake p99 us: critical {} interactive {} batch {} | \
              worst wait {} us",
             self.nr_placed,
             self.idle_pct,
@@ -268,6 +295,9 @@ impl Metrics {
             self.nr_keep_running,
             self.nr_slice_timer,
             self.nr_migrate,
+            self.lat_critical_l2_hit_pct,
+            self.interactive_l2_hit_pct,
+            self.batch_l2_hit_pct,
             self.lat_critical_p99_us,
             self.interactive_p99_us,
             self.batch_p99_us,
@@ -363,6 +393,23 @@ mod tests {
             (3, 1, 4)
         );
         assert_eq!(metrics.idle_pct, 75.0);
+    }
+
+    #[test]
+    fn l2_hits_are_a_share_of_the_wakeups_of_their_tier() {
+        let mut earlier = Sample::default();
+        earlier.l2_misses[tier_TIER_BATCH as usize] = 7;
+        let mut now = earlier.clone();
+        now.l2_hits[tier_TIER_BATCH as usize] = 3;
+        now.l2_misses[tier_TIER_BATCH as usize] = 8;
+        now.l2_hits[tier_TIER_INTERACTIVE as usize] = 5;
+        let metrics = Metrics::new(&now.since(&earlier));
+        let found = (
+            metrics.batch_l2_hit_pct,
+            metrics.interactive_l2_hit_pct,
+            metrics.lat_critical_l2_hit_pct,
+        );
+        assert_eq!(found, (75.0, 100.0, 0.0));
     }
 
     #[test]

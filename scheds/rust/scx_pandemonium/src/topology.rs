@@ -1,21 +1,26 @@
-//! Which CPUs share a cache, as the tables that BPF reads.
+//! Which CPUs share a cache and which are big, as the tables that BPF reads.
 //!
 //! `scx_utils::Topology` reads the machine; this turns it into one entry for
 //! each CPU and each LLC domain. Domains are numbered from 0 in the order of
 //! their ids and list their neighbours, those of the same NUMA node first, then
-//! by the distance of the nodes.
+//! by the distance of the nodes. L2 domains are numbered from 0 as well.
 //!
 //! No I/O and no BPF: tested on synthetic machines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use scx_utils::Topology;
+use scx_utils::{Cpu, Topology};
 
 use crate::bpf_intf::{cpu_topo, intf_consts_MAX_NEIGHBOURS, llc_topo};
 
 /// How many neighbours a domain can list.
 const MAX_NEIGHBOURS: usize = intf_consts_MAX_NEIGHBOURS as usize;
+
+/// Cores differ in size where their capacities, in order, are apart by this part
+/// of the largest. The best cores of a kind that CPPC prefers to the others form
+/// a ladder of small steps, however long: they are no kinds of their own.
+const SIZE_GAP_PART: usize = 8;
 
 /// The topology maps of the BPF half.
 pub struct Tables {
@@ -23,6 +28,14 @@ pub struct Tables {
     pub cpus: Vec<cpu_topo>,
     /// One entry for each LLC domain.
     pub llcs: Vec<llc_topo>,
+    /// Number of L2 domains.
+    pub nr_l2s: u32,
+    /// Whether cores have several CPUs.
+    pub has_smt: bool,
+    /// Whether an L2 domain holds several cores and is not all of its LLC.
+    pub has_wide_l2: bool,
+    /// Whether there are cores that are not big.
+    pub has_small_cores: bool,
 }
 
 impl Tables {
@@ -41,7 +54,14 @@ impl Tables {
             .map(|(idx, id)| (*id, idx))
             .collect();
 
-        let absent = cpu_topo { llc_idx: 0 };
+        let l2_idx_of = l2_indices(topo)?;
+        let big_capacity = big_capacity(topo);
+        let absent = cpu_topo {
+            llc_idx: 0,
+            l2_idx: 0,
+            node_idx: 0,
+            is_big: 1,
+        };
         let mut cpus = vec![absent; nr_cpu_ids];
         for (id, cpu) in &topo.all_cpus {
             let entry = cpus
@@ -52,6 +72,9 @@ impl Tables {
                 .with_context(|| format!("CPU {id} is in no LLC domain"))?;
             *entry = cpu_topo {
                 llc_idx: u32::try_from(*llc_idx)?,
+                l2_idx: l2_idx_of[&l2_key(cpu)],
+                node_idx: u32::try_from(cpu.node_id)?,
+                is_big: u32::from(cpu.cpu_capacity >= big_capacity),
             };
         }
 
@@ -60,14 +83,62 @@ impl Tables {
             let neighbours = neighbours_of(topo, *id, &idx_of)?;
             let mut entry = llc_topo {
                 nr_cpus: u32::try_from(llc.all_cpus.len())?,
+                node_idx: u32::try_from(llc.node_id)?,
                 nr_neighbours: u32::try_from(neighbours.len())?,
                 neighbours: [0; MAX_NEIGHBOURS],
             };
             entry.neighbours[..neighbours.len()].copy_from_slice(&neighbours);
             llcs.push(entry);
         }
-        Ok(Tables { cpus, llcs })
+        Ok(Tables {
+            has_smt: topo.all_cores.values().any(|core| core.cpus.len() > 1),
+            has_wide_l2: has_wide_l2(topo),
+            has_small_cores: cpus.iter().any(|cpu| cpu.is_big == 0),
+            nr_l2s: u32::try_from(l2_idx_of.len())?,
+            cpus,
+            llcs,
+        })
     }
+}
+
+/// What the CPUs of an L2 domain have in common: their LLC, and the cache's id.
+/// Where the kernel knows no L2 cache, it is taken to be that of the core.
+fn l2_key(cpu: &Cpu) -> (usize, usize, usize) {
+    if cpu.l2_id == usize::MAX {
+        return (cpu.llc_id, usize::MAX, cpu.core_id);
+    }
+    (cpu.llc_id, cpu.l2_id, 0)
+}
+
+/// The index of each L2 domain.
+fn l2_indices(topo: &Topology) -> Result<BTreeMap<(usize, usize, usize), u32>> {
+    let keys: BTreeSet<_> = topo.all_cpus.values().map(|cpu| l2_key(cpu)).collect();
+    keys.into_iter()
+        .zip(0usize..)
+        .map(|(key, idx)| Ok((key, u32::try_from(idx)?)))
+        .collect()
+}
+
+/// Whether the L2 domain of a core says more of its neighbours than core and LLC.
+fn has_wide_l2(topo: &Topology) -> bool {
+    topo.all_llcs.values().any(|llc| {
+        let keys: BTreeSet<_> = llc.all_cpus.values().map(|cpu| l2_key(cpu)).collect();
+        keys.len() > 1 && keys.len() < llc.cores.len()
+    })
+}
+
+/// The least capacity of a big core: what stands above the widest gap between
+/// two capacities, if that is wide enough, else any.
+fn big_capacity(topo: &Topology) -> usize {
+    let capacities: BTreeSet<usize> = topo.all_cpus.values().map(|cpu| cpu.cpu_capacity).collect();
+    let largest = capacities.last().copied().unwrap_or(0);
+    capacities
+        .iter()
+        .zip(capacities.iter().skip(1))
+        .map(|(below, above)| (above - below, *above))
+        .filter(|(gap, _)| gap * SIZE_GAP_PART >= largest)
+        .max()
+        .map_or(0, |(_, above)| above)
 }
 
 /// The other domains as seen from `llc_id`, nearest first; each domain starts
@@ -111,6 +182,8 @@ fn neighbours_of(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use scx_utils::testutils::make_test_topo;
 
     use super::*;
@@ -160,6 +233,71 @@ mod tests {
     fn a_cpu_beyond_the_possible_ones_is_an_error() {
         let (topo, nr_cpus) = make_test_topo(1, 1, 4, 1);
         assert!(Tables::new(&topo, nr_cpus - 1).is_err());
+    }
+
+    /// The tables of a machine whose CPUs were changed by `change`.
+    fn changed(dims: [usize; 4], change: impl Fn(&mut Cpu)) -> Tables {
+        let (mut topo, nr_cpus) = make_test_topo(dims[0], dims[1], dims[2], dims[3]);
+        let alter = |cpus: &mut BTreeMap<usize, Arc<Cpu>>| {
+            for cpu in cpus.values_mut() {
+                change(Arc::make_mut(cpu));
+            }
+        };
+        alter(&mut topo.all_cpus);
+        for llc in topo.all_llcs.values_mut() {
+            alter(&mut Arc::make_mut(llc).all_cpus);
+        }
+        Tables::new(&topo, nr_cpus).unwrap()
+    }
+
+    #[test]
+    fn l2_domains_are_numbered_across_llcs_of_the_same_ids() {
+        // Two cores share an L2 cache, whose ids begin at 0 in each LLC.
+        let tables = changed([1, 2, 4, 2], |cpu| cpu.l2_id = cpu.core_id % 4 / 2);
+        let idxs: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.l2_idx).collect();
+        assert_eq!(idxs, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
+        assert_eq!(tables.nr_l2s, 4);
+        assert!(tables.has_wide_l2 && tables.has_smt && !tables.has_small_cores);
+    }
+
+    #[test]
+    fn an_l2_cache_of_a_core_or_of_a_whole_llc_says_nothing_new() {
+        let of_a_core = changed([1, 1, 4, 2], |cpu| cpu.l2_id = cpu.core_id);
+        let unknown = changed([1, 1, 4, 2], |cpu| cpu.l2_id = usize::MAX);
+        for tables in [of_a_core, unknown] {
+            assert_eq!((tables.nr_l2s, tables.has_wide_l2), (4, false));
+        }
+        let of_the_llc = tables(1, 2, 4, 1);
+        assert_eq!((of_the_llc.nr_l2s, of_the_llc.has_wide_l2), (2, false));
+        assert!(!of_the_llc.has_smt);
+    }
+
+    #[test]
+    fn small_cores_are_those_below_the_widest_gap() {
+        for (capacities, is_big) in [
+            ([1024, 1024, 1024, 1024], [1, 1, 1, 1]),
+            // Preferred cores: a long ladder of small steps.
+            ([1024, 920, 820, 720], [1, 1, 1, 1]),
+            ([1024, 1024, 640, 640], [1, 1, 0, 0]),
+            ([1024, 960, 600, 580], [1, 1, 0, 0]),
+            ([1024, 740, 400, 400], [1, 1, 0, 0]),
+            ([1024, 1023, 896, 896], [1, 1, 1, 1]),
+            ([1024, 1024, 896, 896], [1, 1, 0, 0]),
+        ] {
+            let tables = changed([1, 1, 4, 1], |cpu| cpu.cpu_capacity = capacities[cpu.id]);
+            let found: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.is_big).collect();
+            assert_eq!(found, is_big, "{capacities:?}");
+            assert_eq!(tables.has_small_cores, is_big.contains(&0));
+        }
+    }
+
+    #[test]
+    fn cpus_and_domains_know_their_node() {
+        let tables = tables(2, 2, 2, 1);
+        for (cpu, entry) in tables.cpus.iter().enumerate() {
+            assert_eq!(entry.node_idx as usize, cpu / 4);
+            assert_eq!(tables.llcs[entry.llc_idx as usize].node_idx, entry.node_idx);
+        }
     }
 
     #[test]

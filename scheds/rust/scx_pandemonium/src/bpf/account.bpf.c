@@ -67,13 +67,32 @@ static void file_wait(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now)
 	}
 }
 
+/* Count whether @taskc, which woke, finds its L2 cache. */
+static void file_l2(struct task_ctx *taskc, struct cpu_ctx *cpuc, s32 last_cpu)
+{
+	struct cpu_ctx *last_cpuc = lookup_cpu(last_cpu);
+	u32 tier = taskc->tier;
+
+	/* It is in range; the verifier wants to see it. */
+	if (!last_cpuc || tier >= NR_TIERS)
+		return;
+	if (last_cpuc->l2_idx == cpuc->l2_idx)
+		cpuc->l2_hits[tier]++;
+	else
+		cpuc->l2_misses[tier]++;
+}
+
 /* Count the move if @taskc runs on another CPU, or domain, than last time. */
 static void file_migration(struct task_ctx *taskc, struct cpu_ctx *cpuc)
 {
 	s32 last_cpu = taskc->last_cpu;
 
 	taskc->last_cpu = cpuc->cpu;
-	if (last_cpu < 0 || last_cpu == cpuc->cpu)
+	if (last_cpu < 0)
+		return;
+	if (has_idle_choice() && taskc->is_waking)
+		file_l2(taskc, cpuc, last_cpu);
+	if (last_cpu == cpuc->cpu)
 		return;
 	stat_inc(cpuc, STAT_MIGRATE);
 	/* Still the domain that it ran in before: it joins this one next. */
@@ -92,8 +111,8 @@ __hidden void account_running(struct task_struct *p)
 		return;
 	queue_leave(taskc);
 	taskc->is_fed = 0;
-	file_wait(taskc, cpuc, now);
 	file_migration(taskc, cpuc);
+	file_wait(taskc, cpuc, now);
 	queue_join_llc(p, taskc, llcc);
 	classify_served_tier(p, taskc, llcc);
 	taskc->slice_ns = p->scx.slice;

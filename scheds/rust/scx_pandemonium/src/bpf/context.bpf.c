@@ -38,6 +38,13 @@ struct {
 	__type(value, struct llc_topo);
 } llc_topos SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct span_ctx);
+} l2_ctxs SEC(".maps");
+
 __hidden struct task_ctx *try_lookup_task(struct task_struct *p)
 {
 	return bpf_task_storage_get(&task_ctxs, p, NULL, 0);
@@ -66,6 +73,15 @@ __hidden struct llc_ctx *lookup_llc(u32 llc_idx)
 	if (!llcc)
 		scx_bpf_error("no context for LLC domain %u", llc_idx);
 	return llcc;
+}
+
+__hidden struct span_ctx *lookup_l2(u32 l2_idx)
+{
+	struct span_ctx *span = bpf_map_lookup_elem(&l2_ctxs, &l2_idx);
+
+	if (!span)
+		scx_bpf_error("no context for L2 domain %u", l2_idx);
+	return span;
 }
 
 __hidden const struct cpu_topo *try_lookup_cpu_topo(s32 cpu)

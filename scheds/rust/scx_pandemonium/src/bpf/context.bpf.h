@@ -64,6 +64,11 @@ struct task_ctx {
 	u64 last_wait_ns;
 };
 
+/* CPUs that have something in common. */
+struct span_ctx {
+	struct bpf_cpumask __kptr *cpus;
+};
+
 struct llc_ctx {
 	u32 idx; /* topo: its index */
 	/* queue: vtime of a task with its fair share; the lock is for writers */
@@ -82,12 +87,28 @@ struct llc_ctx {
 	/* preempt: its CPUs that run a batch task, those with an interactive. */
 	struct bpf_cpumask __kptr *batch_cpus;
 	struct bpf_cpumask __kptr *interactive_cpus;
+	/* topo: all its CPUs, and those of its NUMA node. */
+	struct bpf_cpumask __kptr *cpus;
+	struct bpf_cpumask __kptr *node_cpus;
 };
 
 extern const volatile u32 nr_cpu_ids;
 extern const volatile u32 nr_llcs;
 extern const volatile u32 nr_comm_patterns;
+extern const volatile u32 nr_l2s;	    /* number of L2 domains */
+extern const volatile bool has_smt;	    /* cores have several CPUs */
+extern const volatile bool has_wide_l2;	    /* L2 domains several cores */
+extern const volatile bool has_small_cores; /* cores differ in size */
 extern struct knobs knobs;
+
+/*
+ * Return whether it matters which idle CPU a task gets. The verifier drops what
+ * stands behind this on a machine where it does not.
+ */
+static __always_inline bool has_idle_choice(void)
+{
+	return has_wide_l2 || has_small_cores || nr_llcs > 1;
+}
 
 /* Return the context of @p, or NULL if the task has none (yet). */
 struct task_ctx *try_lookup_task(struct task_struct *p);
@@ -100,6 +121,9 @@ struct cpu_ctx *lookup_cpu(s32 cpu);
 
 /* Return the context of a domain; NULL, with the scheduler stopped, if none. */
 struct llc_ctx *lookup_llc(u32 llc_idx);
+
+/* Return the CPUs of an L2 domain; NULL, with the scheduler stopped, if none. */
+struct span_ctx *lookup_l2(u32 l2_idx);
 
 /* Return the topology entry of @cpu, or NULL if @cpu is out of range. */
 const struct cpu_topo *try_lookup_cpu_topo(s32 cpu);

@@ -2,6 +2,7 @@
 /* See dispatch.bpf.h for the purpose. */
 #include "dispatch.bpf.h"
 #include "account.bpf.h"
+#include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
@@ -25,8 +26,15 @@ static bool serve(struct cpu_ctx *cpuc, u64 dsq_id, enum stat_id id)
 	return true;
 }
 
+/* Take a task of @dsq_id of another domain, if it has waited long enough. */
+static bool serve_far(struct cpu_ctx *cpuc, u32 llc_idx, u64 dsq_id, u64 now)
+{
+	return idle_may_take(dsq_id, llc_idx, now) &&
+	       serve(cpuc, dsq_id, STAT_SERVE_STOLEN);
+}
+
 /* Take a task of another domain, the nearest first, interactive first. */
-static bool steal(struct cpu_ctx *cpuc)
+static bool steal(struct cpu_ctx *cpuc, u64 now)
 {
 	const struct llc_topo *topo;
 	u32 i, victim_idx;
@@ -40,9 +48,9 @@ static bool steal(struct cpu_ctx *cpuc)
 		if (i >= MAX_NEIGHBOURS)
 			break;
 		victim_idx = topo->neighbours[i];
-		if (serve(cpuc, queue_interactive(victim_idx),
-			  STAT_SERVE_STOLEN) ||
-		    serve(cpuc, queue_batch(victim_idx), STAT_SERVE_STOLEN))
+		if (serve_far(cpuc, victim_idx, queue_interactive(victim_idx),
+			      now) ||
+		    serve_far(cpuc, victim_idx, queue_batch(victim_idx), now))
 			return true;
 	}
 	return false;
@@ -126,7 +134,7 @@ static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 			break;
 		if (other->clock.weight_sum * llcc->nr_cpus >
 			    weight_after * other->nr_cpus &&
-		    serve(cpuc, queue_batch(other->idx), STAT_SERVE_STOLEN))
+		    serve_far(cpuc, other->idx, queue_batch(other->idx), now))
 			return true;
 	}
 	return false;
@@ -159,7 +167,8 @@ static bool serve_deficit(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
  *	has the earliest rank: what a task is owed and what its tier is worth.
  *   5. @prev again, if its rank is earlier than that: no switch.
  *   6. Any task of these queues, if this CPU may not run the first.
- *   7. Other domains, near before far: no CPU stays idle while a task waits.
+ *   7. Other domains, near before far: no CPU stays idle while a task waits
+ *	that may leave its own.
  *   8. @prev again, since nobody waits at all.
  */
 __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
@@ -220,7 +229,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	}
 	if (best.dsq_id && serve_any(cpuc))
 		return;
-	if (steal(cpuc))
+	if (steal(cpuc, now))
 		return;
 
 	if (prevc)

@@ -8,9 +8,9 @@ __hidden void dump_all(void)
 	struct llc_ctx *llcc;
 	u32 i;
 
-	scx_bpf_dump("slice %llu us, batch %llu us\n",
+	scx_bpf_dump("slice %llu us, batch %llu us, affinity mode %llu\n",
 		     knobs.slice_ns / NSEC_PER_USEC,
-		     knobs.batch_slice_ns / NSEC_PER_USEC);
+		     knobs.batch_slice_ns / NSEC_PER_USEC, knobs.affinity_mode);
 	bpf_for(i, 0, nr_llcs) {
 		llcc = lookup_llc(i);
 		if (!llcc)

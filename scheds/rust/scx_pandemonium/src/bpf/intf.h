@@ -98,6 +98,13 @@ enum stat_id {
 	NR_STAT_IDS,
 };
 
+/* How much it is worth to run a task near its last CPU; see idle.bpf.h. */
+enum affinity_mode {
+	AFFINITY_OFF = 0,
+	AFFINITY_WEAK = 1,
+	AFFINITY_STRONG = 2,
+};
+
 /*
  * Values that decide and that may change while the scheduler runs. All are
  * read at the next decision. Defaults are in main.bpf.c.
@@ -120,16 +127,22 @@ struct knobs {
 	/* Scores from which a task is latency critical, or interactive. */
 	u64 lat_cri_thresh_high;
 	u64 lat_cri_thresh_low;
+	/* One of enum affinity_mode. */
+	u64 affinity_mode;
 };
 
 /* What the loader knows of a CPU; one entry for each possible CPU. */
 struct cpu_topo {
-	u32 llc_idx; /* index of its LLC domain, from 0 */
+	u32 llc_idx;  /* index of its LLC domain, from 0 */
+	u32 l2_idx;   /* index of its L2 domain, from 0 */
+	u32 node_idx; /* of its NUMA node */
+	u32 is_big;   /* 1 unless its core is one of the small ones */
 };
 
 /* What the loader knows of an LLC domain. */
 struct llc_topo {
 	u32 nr_cpus;
+	u32 node_idx;
 	/* The other domains, nearest first. */
 	u32 nr_neighbours;
 	u32 neighbours[MAX_NEIGHBOURS];
@@ -155,6 +168,7 @@ struct waiters {
 struct cpu_ctx {
 	s32 cpu;	/* topo: its number */
 	u32 llc_idx;	/* topo: its domain */
+	u32 l2_idx;	/* topo: its L2 domain */
 	u64 started_at; /* when the running task began its run */
 	u64 took_at;	/* when it got the CPU */
 	/* By the clock of timers, CLOCK_MONOTONIC: */
@@ -175,6 +189,13 @@ struct cpu_ctx {
 	/* Row after row, one for each tier. */
 	u64 wake_lat[NR_TIERS * NR_HIST_BUCKETS];
 	u64 sleeps[NR_SLEEP_BUCKETS];
+	/*
+	 * Wakeups by tier, but for the first of a task: run in the L2 domain
+	 * where the task ran last, or in another. Counted where that is a
+	 * matter of choice.
+	 */
+	u64 l2_hits[NR_TIERS];
+	u64 l2_misses[NR_TIERS];
 	u64 max_wait_ns; /* longest wait of a runnable task so far */
 };
 

@@ -7,6 +7,7 @@
  *   classify	what kind of task is this?
  *   compositor	is it part of the program that draws the screen?
  *   place	which CPU does a ready task go to?
+ *   idle	which idle CPU does it get?
  *   preempt	who has to make room, and when does a slice end?
  *   queue	where do tasks wait, and in which order?
  *   dispatch	what does a CPU run next?
@@ -27,6 +28,7 @@
 #include "context.bpf.h"
 #include "dispatch.bpf.h"
 #include "dump.bpf.h"
+#include "idle.bpf.h"
 #include "place.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -40,6 +42,12 @@ UEI_DEFINE(uei);
 /* Number of possible CPUs and of LLC domains; set by the loader. */
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 nr_llcs = 1;
+
+/* What the idle room has to know of the machine; set by the loader. */
+const volatile u32 nr_l2s = 1;
+const volatile bool has_smt = false;
+const volatile bool has_wide_l2 = false;
+const volatile bool has_small_cores = false;
 
 /* Number of names of compositors; set by the loader. */
 const volatile u32 nr_comm_patterns = 0;
@@ -55,6 +63,7 @@ struct knobs knobs = {
 	.batch_lag_max_ns = 1 * NSEC_PER_MSEC,
 	.lat_cri_thresh_high = 800,
 	.lat_cri_thresh_low = 20,
+	.affinity_mode = AFFINITY_WEAK,
 };
 
 s32 BPF_STRUCT_OPS(pandemonium_select_cpu, struct task_struct *p, s32 prev_cpu,
@@ -218,6 +227,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
 {
 	s32 err = topo_init();
 
+	if (!err)
+		err = idle_init();
 	if (!err)
 		err = queue_init();
 	if (!err)

@@ -3,6 +3,7 @@
 #include "place.bpf.h"
 #include "classify.bpf.h"
 #include "dispatch.bpf.h"
+#include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "stats.bpf.h"
@@ -108,8 +109,7 @@ static s32 place_on(struct task_struct *p, struct task_ctx *taskc,
  *
  *   1. The waker's CPU, if it said that it will sleep and is known for that:
  *	nothing has to be woken and the data is in its cache.
- *   2. An idle CPU. The kernel's choice: the previous one, a whole idle core
- *	of the same LLC, of the node, then any.
+ *   2. An idle CPU, the nearest one (idle).
  *   3. The waker's CPU, if it is about to sleep without having said so, as with
  *	futexes.
  *   4. A CPU that runs something of a lower tier, for a task that has earned
@@ -156,8 +156,8 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 		return place_on(p, taskc, cpuc, llcc, this_cpu,
 				STAT_PLACE_HANDOFF);
 
-	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
-	if (is_idle)
+	cpu = idle_select_cpu(p, prev_cpu, wake_flags);
+	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 
 	if (is_waker &&
@@ -245,17 +245,21 @@ static enum stat_id enqueue_movable(struct task_struct *p,
  * Wake a CPU that went idle while @p was on its way into a queue. Return whether
  * there was one.
  */
-static bool kick_idle(struct task_struct *p, struct cpu_ctx *cpuc, s32 cpu)
+static bool kick_idle(struct task_struct *p, struct task_ctx *taskc,
+		      struct cpu_ctx *cpuc, struct llc_ctx *llcc, s32 cpu)
 {
 	s32 target = cpu;
 
 	if (!scx_bpf_test_and_clear_cpu_idle(cpu)) {
 		if (is_pinned(p))
 			return false;
-		target = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		target = idle_pick_cpu(p, cpu);
 	}
-	if (target < 0)
+	if (target < 0) {
+		if (nr_llcs > 1)
+			idle_bound_wait(p, taskc, llcc);
 		return false;
+	}
 	scx_bpf_kick_cpu(target, SCX_KICK_IDLE);
 	stat_inc(cpuc, STAT_KICK_IDLE);
 	return true;
@@ -291,6 +295,7 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 		path = enqueue_movable(p, taskc, llcc, cpu, enq_flags);
 	if (path < NR_STAT_IDS)
 		stat_inc(this_cpuc, path);
-	if (path >= STAT_PLACE_OWN && !kick_idle(p, this_cpuc, cpu))
+	if (path >= STAT_PLACE_OWN &&
+	    !kick_idle(p, taskc, this_cpuc, llcc, cpu))
 		dispatch_bound_other(cpuc, llcc);
 }

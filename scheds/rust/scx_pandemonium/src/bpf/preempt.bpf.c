@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* See preempt.bpf.h for the purpose. */
 #include "preempt.bpf.h"
+#include "idle.bpf.h"
 #include "stats.bpf.h"
 #include "policy/vtime.h"
 
@@ -238,7 +239,7 @@ __hidden s32 preempt_claim_cpu(struct task_struct *p, struct task_ctx *taskc,
 		return prev_cpu;
 
 	cpu = claim_from_llc(p, taskc, llcc);
-	if (cpu >= 0 || nr_llcs == 1)
+	if (cpu >= 0 || nr_llcs == 1 || idle_keeps_llc(p, taskc, llcc))
 		return cpu;
 
 	topo = try_lookup_llc_topo(llcc->idx);

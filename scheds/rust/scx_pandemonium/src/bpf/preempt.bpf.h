@@ -27,7 +27,8 @@ s32 preempt_init(void);
  *   1. @prev_cpu: what the task left in its caches may still be there.
  *   2. A CPU of @llcc that runs a batch task.
  *   3. One that runs an interactive task, if @p is above that.
- *   4. The same in the other domains, nearest first, within a budget.
+ *   4. The same in the other domains, nearest first, within a budget, unless
+ *	@p keeps to its own.
  *
  * Return the CPU, claimed for @p, or -EBUSY if nobody has to make room. The
  * caller inserts @p into its local DSQ with SCX_ENQ_PREEMPT.

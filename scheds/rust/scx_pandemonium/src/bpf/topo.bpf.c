@@ -2,13 +2,37 @@
 /* See topo.bpf.h for the purpose. */
 #include "topo.bpf.h"
 
-/* Put a new, empty cpumask into @slot. Return 0 or a negative error. */
-static s32 create_mask(struct bpf_cpumask **slot)
+static bool is_in_span(const struct cpu_topo *topo, enum span_kind kind,
+		       u32 idx)
+{
+	switch (kind) {
+	case SPAN_L2:
+		return topo->l2_idx == idx;
+	case SPAN_LLC:
+		return topo->llc_idx == idx;
+	case SPAN_NODE:
+		return topo->node_idx == idx;
+	case SPAN_BIG:
+		return topo->is_big;
+	default:
+		return false;
+	}
+}
+
+__hidden s32 topo_create_span(struct bpf_cpumask **slot, enum span_kind kind,
+			      u32 idx)
 {
 	struct bpf_cpumask *mask = bpf_cpumask_create();
+	const struct cpu_topo *topo;
+	s32 i;
 
 	if (!mask)
 		return -ENOMEM;
+	bpf_for(i, 0, nr_cpu_ids) {
+		topo = try_lookup_cpu_topo(i);
+		if (topo && is_in_span(topo, kind, idx))
+			bpf_cpumask_set_cpu(i, mask);
+	}
 	mask = bpf_kptr_xchg(slot, mask);
 	if (mask)
 		bpf_cpumask_release(mask);
@@ -25,9 +49,14 @@ static s32 init_llc(u32 llc_idx)
 		return -ENOENT;
 	llcc->idx = llc_idx;
 	llcc->nr_cpus = topo->nr_cpus;
-	err = create_mask(&llcc->batch_cpus);
+	err = topo_create_span(&llcc->batch_cpus, SPAN_NONE, 0);
 	if (!err)
-		err = create_mask(&llcc->interactive_cpus);
+		err = topo_create_span(&llcc->interactive_cpus, SPAN_NONE, 0);
+	if (!err)
+		err = topo_create_span(&llcc->cpus, SPAN_LLC, llc_idx);
+	if (!err)
+		err = topo_create_span(&llcc->node_cpus, SPAN_NODE,
+				       topo->node_idx);
 	return err;
 }
 
@@ -40,7 +69,17 @@ static s32 init_cpu(s32 cpu)
 		return -ENOENT;
 	cpuc->cpu = cpu;
 	cpuc->llc_idx = topo->llc_idx;
+	cpuc->l2_idx = topo->l2_idx;
 	return 0;
+}
+
+static s32 init_l2(u32 l2_idx)
+{
+	struct span_ctx *span = lookup_l2(l2_idx);
+
+	if (!span)
+		return -ENOENT;
+	return topo_create_span(&span->cpus, SPAN_L2, l2_idx);
 }
 
 __hidden s32 topo_init(void)
@@ -49,6 +88,11 @@ __hidden s32 topo_init(void)
 
 	bpf_for(i, 0, nr_llcs) {
 		err = init_llc(i);
+		if (err)
+			return err;
+	}
+	bpf_for(i, 0, nr_l2s) {
+		err = init_l2(i);
 		if (err)
 			return err;
 	}

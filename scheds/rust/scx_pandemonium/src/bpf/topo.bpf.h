@@ -5,14 +5,29 @@
  * The loader reads the machine and fills the topology maps before it attaches;
  * here they become the contexts of CPUs and domains, with empty cpumasks.
  *
- * Not here: any choice between CPUs (place, preempt).
+ * Not here: any choice between CPUs (idle, place, preempt).
  */
 #ifndef __TOPO_BPF_H
 #define __TOPO_BPF_H
 
 #include "context.bpf.h"
 
+/* What the CPUs of a mask have in common. */
+enum span_kind {
+	SPAN_NONE, /* no CPU at all */
+	SPAN_L2,
+	SPAN_LLC,
+	SPAN_NODE,
+	SPAN_BIG, /* cores that are not small */
+};
+
 /* Build the masks of all domains. Return 0 or a negative error. */
 s32 topo_init(void);
+
+/*
+ * Put a new cpumask into @slot, with the CPUs that have index @idx of @kind.
+ * Return 0 or a negative error.
+ */
+s32 topo_create_span(struct bpf_cpumask **slot, enum span_kind kind, u32 idx);
 
 #endif /* __TOPO_BPF_H */

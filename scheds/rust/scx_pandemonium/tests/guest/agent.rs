@@ -14,6 +14,7 @@
 //!   of the kernel's switches to a normal task.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
 //! - `load ...`: see load.rs. `crowd ...`: see crowd.rs.
+//! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 
@@ -29,7 +30,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use scx_stats::prelude::StatsClient;
 use serde_json::{Value, json};
 
-use crate::{crowd, load, roles};
+use crate::{crowd, idle, load, roles};
 
 const REQUEST_ENV: &str = "GUEST_AGENT";
 
@@ -85,6 +86,9 @@ fn answer(words: &[&str]) -> Result<String> {
         ["rodata"] => rodata(),
         ["load", words @ ..] => load::run(words),
         ["crowd", words @ ..] => crowd::run(words),
+        ["wander", words @ ..] => idle::wander(words),
+        ["sleepers", words @ ..] => idle::sleepers(words),
+        ["leavers", words @ ..] => idle::leavers(words),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),
         ["young"] => roles::young(),

@@ -21,6 +21,7 @@ mod compositors;
 mod constants;
 mod crowd;
 mod hotplug;
+mod idle;
 mod input;
 mod kernels;
 mod load;

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* See idle.bpf.h for the purpose. */
+#include "idle.bpf.h"
+#include "queue.bpf.h"
+#include "topo.bpf.h"
+
+enum idle_consts {
+	/*
+	 * How long a task waits for its LLC before it goes to an idle CPU of
+	 * another. For so long the kernel's default scheduler takes a task to
+	 * be cache hot.
+	 */
+	LLC_WAIT_MAX_NS = 500 * NSEC_PER_USEC,
+	/* Tasks of a queue that one look from outside considers. */
+	LOOK_MAX_TASKS = 16,
+};
+
+/* The big cores of the machine. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct span_ctx);
+} big_spans SEC(".maps");
+
+/*
+ * Where a CPU puts together the mask that it looks for. It chooses with
+ * interrupts off, so one mask is enough.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct span_ctx);
+} scratches SEC(".maps");
+
+struct wait_timer {
+	struct bpf_timer timer;
+	u32 is_armed;
+};
+
+/* Timers of the LLC domains; the loader sets their number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct wait_timer);
+} wait_timers SEC(".maps");
+
+/* Wake an idle CPU for each of the first tasks of @dsq_id. */
+static void wake_for(u64 dsq_id)
+{
+	struct task_struct *p;
+	u32 nr = 0;
+	s32 cpu;
+
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu >= 0)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		if (++nr >= LOOK_MAX_TASKS)
+			break;
+	}
+}
+
+/*
+ * A task has waited in LLC domain @key for as long as it has to. Which one it
+ * was, and whether it still waits, is seen by the CPU that is woken: the time
+ * is known there. If none is idle, the next CPU without work looks by itself.
+ */
+static int wait_timer_fn(void *map, u32 *key, struct wait_timer *timer)
+{
+	/* Before the look: whoever comes after it arms the timer again. */
+	WRITE_ONCE(timer->is_armed, 0);
+	/* To Linux 6.12 the callback may sleep, since ops.init() may. */
+	bpf_rcu_read_lock();
+	wake_for(queue_interactive(*key));
+	wake_for(queue_batch(*key));
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/* See that somebody looks at the queues of @llcc in @left_ns. */
+static void arm_timer(struct llc_ctx *llcc, u64 left_ns)
+{
+	u32 key = llcc->idx;
+	struct wait_timer *timer = bpf_map_lookup_elem(&wait_timers, &key);
+
+	/* If it is armed, then for a task that came earlier. */
+	if (!timer || READ_ONCE(timer->is_armed))
+		return;
+	WRITE_ONCE(timer->is_armed, 1);
+	bpf_timer_start(&timer->timer, left_ns, 0);
+}
+
+static s32 init_timer(u32 llc_idx)
+{
+	struct wait_timer *timer = bpf_map_lookup_elem(&wait_timers, &llc_idx);
+	s32 err;
+
+	if (!timer)
+		return -ENOENT;
+	err = bpf_timer_init(&timer->timer, &wait_timers, CLOCK_MONOTONIC);
+	return err ?: bpf_timer_set_callback(&timer->timer, wait_timer_fn);
+}
+
+__hidden s32 idle_init(void)
+{
+	struct span_ctx *span;
+	u32 zero = 0;
+	s32 err, i;
+
+	span = bpf_map_lookup_elem(&big_spans, &zero);
+	if (!span)
+		return -ENOENT;
+	err = topo_create_span(&span->cpus, SPAN_BIG, 0);
+	if (err)
+		return err;
+	bpf_for(i, 0, nr_cpu_ids) {
+		span = bpf_map_lookup_percpu_elem(&scratches, &zero, i);
+		if (!span)
+			return -ENOENT;
+		err = topo_create_span(&span->cpus, SPAN_NONE, 0);
+		if (err)
+			return err;
+	}
+	bpf_for(i, 0, nr_llcs) {
+		err = init_timer(i);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static struct bpf_cpumask *big_cpus(void)
+{
+	u32 zero = 0;
+	struct span_ctx *span = bpf_map_lookup_elem(&big_spans, &zero);
+
+	return span ? span->cpus : NULL;
+}
+
+/*
+ * Claim an idle CPU of @domain for @p, only one of @among if that is given.
+ * With SCX_PICK_IDLE_CORE in @flags, one whose core is wholly idle. Return it,
+ * or -EBUSY.
+ */
+static s32 claim_in(struct task_struct *p, struct bpf_cpumask *domain,
+		    struct bpf_cpumask *among, u64 flags)
+{
+	u32 zero = 0;
+	struct span_ctx *span = bpf_map_lookup_elem(&scratches, &zero);
+	struct bpf_cpumask *mask = span ? span->cpus : NULL;
+
+	if (!mask || !domain ||
+	    !bpf_cpumask_and(mask, cast_mask(domain), p->cpus_ptr))
+		return -EBUSY;
+	if (among && !bpf_cpumask_and(mask, cast_mask(mask), cast_mask(among)))
+		return -EBUSY;
+	return scx_bpf_pick_idle_cpu(cast_mask(mask), flags);
+}
+
+static bool is_core_idle(s32 cpu)
+{
+	const struct cpumask *cores = scx_bpf_get_idle_smtmask();
+	bool is_set = bpf_cpumask_test_cpu(cpu, cores);
+
+	scx_bpf_put_idle_cpumask(cores);
+	return is_set;
+}
+
+/* Claim the CPU of @cpuc itself for @p, under the conditions of claim_in(). */
+static bool claim_this(struct task_struct *p, const struct cpu_ctx *cpuc,
+		       struct bpf_cpumask *among, u64 flags)
+{
+	s32 cpu = cpuc->cpu;
+
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+	       (!among || bpf_cpumask_test_cpu(cpu, cast_mask(among))) &&
+	       (!(flags & SCX_PICK_IDLE_CORE) || is_core_idle(cpu)) &&
+	       scx_bpf_test_and_clear_cpu_idle(cpu);
+}
+
+/* The same for the CPU of @cpuc, then its L2 domain, then its LLC. */
+static s32 claim_near(struct task_struct *p, const struct cpu_ctx *cpuc,
+		      struct bpf_cpumask *among, u64 flags)
+{
+	struct span_ctx *span;
+	struct llc_ctx *llcc;
+	s32 cpu;
+
+	if (claim_this(p, cpuc, among, flags))
+		return cpuc->cpu;
+	span = lookup_l2(cpuc->l2_idx);
+	cpu = span ? claim_in(p, span->cpus, among, flags) : -EBUSY;
+	if (cpu >= 0)
+		return cpu;
+	llcc = lookup_llc(cpuc->llc_idx);
+	return llcc ? claim_in(p, llcc->cpus, among, flags) : -EBUSY;
+}
+
+/* Return whether any CPU that @p may use is idle, which is seldom so if busy. */
+static bool is_any_idle(struct task_struct *p)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool is_set = bpf_cpumask_intersects(idle, p->cpus_ptr);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return is_set;
+}
+
+/*
+ * The CPU of @prev_cpu's LLC comes before any of another, even if its sibling
+ * is busy: that slows the task down for a while, a cold cache does as well and
+ * so does the way back.
+ *
+ *   1. Where cores differ in size, a big core that is wholly idle: the previous
+ *	CPU, one of its L2 domain, of its LLC, any. For every tier: batch work
+ *	gains most from a fast core, and makes room for who goes before it.
+ *   2. The previous CPU, if its core is wholly idle: its caches are warm.
+ *   3. A wholly idle core of its L2 domain, of its LLC.
+ *   4. An idle CPU: the previous one, one of its L2 domain, of its LLC.
+ *   5. One of its NUMA node, then any, whole cores first. A task that keeps to
+ *	its LLC goes to neither and, by 1, not to a big core elsewhere.
+ */
+s32 idle_claim_nearest(struct task_struct *p __arg_trusted, s32 prev_cpu)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct cpu_ctx *cpuc = lookup_cpu(prev_cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+	struct bpf_cpumask *big = NULL;
+	u64 core = has_smt ? SCX_PICK_IDLE_CORE : 0;
+	bool keeps_llc;
+	s32 cpu;
+
+	if (!taskc || !llcc || !is_any_idle(p))
+		return -EBUSY;
+	keeps_llc = idle_keeps_llc(p, taskc, llcc);
+	if (has_small_cores) {
+		big = big_cpus();
+		if (!big)
+			return -EBUSY;
+		cpu = claim_near(p, cpuc, big, core);
+		if (cpu < 0 && !keeps_llc)
+			cpu = claim_in(p, big, NULL, core);
+		if (cpu >= 0)
+			return cpu;
+	}
+	cpu = claim_near(p, cpuc, NULL, core);
+	if (cpu < 0 && has_smt)
+		cpu = claim_near(p, cpuc, NULL, 0);
+	if (cpu >= 0 || keeps_llc)
+		return cpu;
+	cpu = claim_in(p, llcc->node_cpus, NULL, 0);
+	return cpu >= 0 ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+}
+
+/*
+ *   1. Only in mode STRONG, and where there is another LLC.
+ *   2. Not a latency-critical task or a kernel thread: somebody waits for it.
+ *   3. Not a task that never ran: no cache holds anything of it.
+ *   4. Not a task that may not run there at all.
+ */
+__hidden bool idle_keeps_llc(struct task_struct *p, struct task_ctx *taskc,
+			     struct llc_ctx *llcc)
+{
+	struct bpf_cpumask *cpus = llcc->cpus;
+
+	return nr_llcs > 1 && knobs.affinity_mode == AFFINITY_STRONG &&
+	       taskc->served_tier != TIER_LAT_CRITICAL &&
+	       !(p->flags & PF_KTHREAD) && taskc->last_cpu >= 0 && cpus &&
+	       bpf_cpumask_intersects(cast_mask(cpus), p->cpus_ptr);
+}
+
+__hidden void idle_bound_wait(struct task_struct *p, struct task_ctx *taskc,
+			      struct llc_ctx *llcc)
+{
+	/* With no idle CPU anywhere, the next one comes and looks. */
+	if (idle_keeps_llc(p, taskc, llcc) && is_any_idle(p))
+		arm_timer(llcc, LLC_WAIT_MAX_NS);
+}
+
+bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now)
+{
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
+	u64 left_ns = LLC_WAIT_MAX_NS;
+	struct task_struct *p;
+	struct task_ctx *taskc;
+	s64 waited_ns;
+	u32 nr = 0;
+
+	if (!llcc || knobs.affinity_mode != AFFINITY_STRONG)
+		return true;
+	/*
+	 * One that has waited for long lets the queue go on in its own order,
+	 * which may send another task instead: the domain is overloaded then.
+	 */
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		taskc = try_lookup_task(p);
+		if (!taskc || !idle_keeps_llc(p, taskc, llcc))
+			return true;
+		waited_ns = now - taskc->enqueued_at;
+		if (waited_ns >= (s64)LLC_WAIT_MAX_NS)
+			return true;
+		/* Stamped by another CPU, whose clock may be ahead of ours. */
+		if (waited_ns > 0 && LLC_WAIT_MAX_NS - waited_ns < left_ns)
+			left_ns = LLC_WAIT_MAX_NS - waited_ns;
+		if (++nr >= LOOK_MAX_TASKS)
+			break;
+	}
+	if (nr)
+		arm_timer(llcc, left_ns);
+	return false;
+}

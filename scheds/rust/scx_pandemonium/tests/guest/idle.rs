@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Which idle CPU a task gets: a big core, one of its L2 domain, one of its LLC,
+//! and what `--affinity` makes of it.
+//!
+//! The guest has neither big cores nor L2 caches of several cores, but its root
+//! may say so: the scheduler reads them from files, which are replaced by a copy.
+//!
+//! - `wander FROM ROUNDS`: a task that sleeps and works, on CPU FROM at first,
+//!   then wherever it is put. The answer: how many rounds it ended on each CPU.
+//! - `sleepers SECONDS TASKS NICE`: so many of those of that priority, and the
+//!   telemetry meanwhile.
+//! - `leavers ROUNDS CPUS`: a hog on each of the first CPUs, and a task of a
+//!   low priority that wakes on the first of them in each round. The answer:
+//!   least and most time, in us, until it ran.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use scx_guest::Kernel;
+use serde_json::Value;
+
+use crate::agent::Stats;
+use crate::kernels;
+use crate::load::set_affinity;
+use crate::world::{self, Told, World};
+
+const ALL_CPUS: u64 = 0xff;
+
+/// What a wanderer does in a round. Long enough to be worth a CPU, short enough
+/// not to become batch work.
+const WORK: Duration = Duration::from_micros(700);
+const SLEEP: Duration = Duration::from_micros(1_000);
+
+/// Niced down, a task preempts nobody.
+const LOW_NICE: i32 = 5;
+
+/// What stands before every script: `fake FILE TEXT` changes a file of what the
+/// scheduler believes to be `/sys/devices/system/cpu`.
+const FAKE: &str = "\
+CPUS=/sys/devices/system/cpu
+mkdir /tmp/cpus
+cp -r $CPUS/. /tmp/cpus 2>/dev/null
+fake() {
+	rm -f /tmp/cpus/$1
+	echo $2 >/tmp/cpus/$1
+}
+# again ARGS: the scheduler anew.
+again() {
+	stop INT
+	begin \"$@\"
+}
+";
+
+fn spin(duration: Duration) {
+    let started = Instant::now();
+    while started.elapsed() < duration {
+        std::hint::spin_loop();
+    }
+}
+
+fn this_cpu() -> Result<usize> {
+    // SAFETY: takes nothing.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).context("on no CPU")
+}
+
+/// Give this thread, and those that it starts, priority `nice`.
+fn set_nice(nice: i32) -> Result<()> {
+    // SAFETY: takes and gives numbers.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    ensure!(result == 0, "no priority {nice}");
+    Ok(())
+}
+
+/// What the words after `wander` ask for.
+pub fn wander(words: &[&str]) -> Result<String> {
+    let [from, nr_rounds] = words else {
+        bail!("wander FROM ROUNDS");
+    };
+    let from: usize = from.parse()?;
+    set_affinity(0, 1 << from)?;
+    sleep(SLEEP);
+    set_affinity(0, ALL_CPUS)?;
+    let mut rounds = [0u64; ALL_CPUS.count_ones() as usize];
+    for _ in 0..nr_rounds.parse()? {
+        sleep(SLEEP);
+        spin(WORK);
+        rounds[this_cpu()?] += 1;
+    }
+    let words: Vec<String> = rounds.iter().map(u64::to_string).collect();
+    Ok(words.join(" "))
+}
+
+/// What the words after `sleepers` ask for.
+pub fn sleepers(words: &[&str]) -> Result<String> {
+    let [seconds, nr_tasks, nice] = words else {
+        bail!("sleepers SECONDS TASKS NICE");
+    };
+    set_nice(nice.parse()?)?;
+    let ends_at = Instant::now() + Duration::from_secs_f64(seconds.parse()?);
+    let mut stats = Stats::connect()?;
+    let tasks: Vec<_> = (0..nr_tasks.parse::<u32>()?)
+        .map(|nr| {
+            thread::spawn(move || {
+                // No two of the same period, so that all phases meet.
+                let pause = SLEEP + Duration::from_micros(97) * nr;
+                while Instant::now() < ends_at {
+                    sleep(pause);
+                    spin(WORK);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        ensure!(task.join().is_ok(), "a sleeper panicked");
+    }
+    Ok(stats.ask("top")?.to_string())
+}
+
+/// What the words after `leavers` ask for.
+pub fn leavers(words: &[&str]) -> Result<String> {
+    let [nr_rounds, nr_cpus] = words else {
+        bail!("leavers ROUNDS CPUS");
+    };
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut hogs = Vec::new();
+    for cpu in 0..nr_cpus.parse::<u32>()? {
+        let is_over = is_over.clone();
+        hogs.push(thread::spawn(move || {
+            set_affinity(0, 1 << cpu)?;
+            while !is_over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            anyhow::Ok(())
+        }));
+    }
+    set_nice(LOW_NICE)?;
+    let mut waits = Vec::new();
+    for _ in 0..nr_rounds.parse()? {
+        set_affinity(0, 1)?;
+        spin(Duration::from_micros(100));
+        set_affinity(0, ALL_CPUS)?;
+        ensure!(this_cpu()? == 0, "it left before it slept");
+        let started = Instant::now();
+        sleep(SLEEP);
+        waits.push(started.elapsed().saturating_sub(SLEEP));
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for hog in hogs {
+        ensure!(matches!(hog.join(), Ok(Ok(()))), "a hog failed");
+    }
+    let (least, most) = (waits.iter().min(), waits.iter().max());
+    let (least, most) = least.zip(most).context("no rounds")?;
+    Ok(format!("{} {}", least.as_micros(), most.as_micros()))
+}
+
+/// CPUs 0 and 1 are to be the big ones; the load begins on a small one. The shell
+/// is the hog, one for each CPU.
+const SIZES: &str = "\
+begin
+fact equal $(agent wander 3 200)
+for cpu in 0 1 2 3; do
+	fake cpu$cpu/cpu_capacity $((cpu < 2 ? 1024 : 400))
+done
+mount --bind /tmp/cpus $CPUS
+again
+fact sizes $(agent wander 3 200)
+hogs=
+for cpu in 0 1 2 3; do
+	while :; do :; done &
+	hogs=\"$hogs $!\"
+done
+grep '^cpu[0-9]' /proc/stat >/tmp/before
+usleep 1000000
+grep '^cpu[0-9]' /proc/stat >/tmp/after
+kill $hogs
+for cpu in 0 1 2 3; do
+	set -- $(grep -h ^cpu$cpu /tmp/before /tmp/after)
+	fact busy_ticks $((${13} - $2))
+done
+stop INT
+";
+
+/// A second has so many ticks of user time, all CPUs together: they share it.
+const BUSY_TICKS_MIN: u64 = 10;
+
+/// Share of rounds on big cores, in percent.
+fn big_pct(told: &Told, key: &str) -> Result<u64> {
+    let answer: String = told.one(key)?;
+    let rounds: Result<Vec<u64>, _> = answer.split(' ').map(str::parse).collect();
+    let rounds = rounds?;
+    let sum: u64 = rounds.iter().sum();
+    told.check(sum > 0, || "it went nowhere".to_owned())?;
+    let pct = (rounds[0] + rounds[1]) * 100 / sum;
+    println!("{key}: {rounds:?}, on CPUs 0 and 1 {pct}%");
+    Ok(pct)
+}
+
+fn sizes(kernel: &Kernel) -> Result<()> {
+    let told = World::flat(kernel, 4)?.run(&format!("{FAKE}{SIZES}"))?;
+    let equal = big_pct(&told, "equal")?;
+    let sizes = big_pct(&told, "sizes")?;
+    told.check(equal <= 20 && sizes >= 90, || {
+        format!("on big cores {sizes}%, on the same while all are equal {equal}%")
+    })?;
+    let ticks: Vec<u64> = told.all("busy_ticks")?;
+    println!("ticks of a hog for each CPU: {ticks:?}");
+    told.check(ticks.iter().all(|ticks| *ticks >= BUSY_TICKS_MIN), || {
+        format!("with four hogs a CPU was not used: {ticks:?}")
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn a_light_load_runs_on_the_big_cores() -> Result<()> {
+    sizes(&kernels::first()?)
+}
+
+#[test]
+fn a_light_load_runs_on_the_big_cores_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(sizes)
+}
+
+/// Two L2 domains of four CPUs each.
+const L2_DOMAINS: &str = "\
+for cpu in 0 1 2 3 4 5 6 7; do
+	fake cpu$cpu/cache/index2/id $((cpu / 4))
+	fake cpu$cpu/cache/index2/shared_cpu_list $((cpu / 4 * 4))-$((cpu / 4 * 4 + 3))
+done
+mount --bind /tmp/cpus $CPUS
+begin --affinity off
+fact off \"$(agent sleepers 1 14 0)\"
+again --affinity weak
+fact weak \"$(agent sleepers 1 14 0)\"
+stop INT
+";
+
+const L2_HIT_KEYS: &[&str] = &[
+    "lat_critical_l2_hit_pct",
+    "interactive_l2_hit_pct",
+    "batch_l2_hit_pct",
+];
+
+/// By how much the share of hits of the sleepers must be better, in percent of all.
+const L2_GAIN_MIN: f64 = 10.0;
+
+fn l2_hits(kernel: &Kernel) -> Result<()> {
+    let told = World::flat(kernel, 8)?.run(&format!("{FAKE}{L2_DOMAINS}"))?;
+    let (off, weak): (Value, Value) = (told.one("off")?, told.one("weak")?);
+    let mut best_gain: f64 = 0.0;
+    for key in L2_HIT_KEYS {
+        let pct = |mode: &Value| mode[key].as_f64().with_context(|| format!("no {key}"));
+        let (off, weak) = (pct(&off)?, pct(&weak)?);
+        println!("{key}: off {off:.1}, weak {weak:.1}");
+        told.check((0.0..=100.0).contains(&weak), || format!("{key} is {weak}"))?;
+        best_gain = best_gain.max(weak - off);
+    }
+    told.check(best_gain >= L2_GAIN_MIN, || {
+        format!("a better choice gained {best_gain:.1}% of hits at most")
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn a_task_stays_in_its_l2_domain() -> Result<()> {
+    l2_hits(&kernels::first()?)
+}
+
+#[test]
+fn a_task_stays_in_its_l2_domain_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(l2_hits)
+}
+
+/// The sleepers are niced down: what is latency critical goes anywhere in any mode.
+/// Two LLC domains, of CPUs 0 and 1 and of 2 and 3.
+const LLC_TOPOLOGY: &str = "1x2x2x1";
+
+const LLCS: &str = "\
+for mode in weak strong; do
+	begin --affinity $mode
+	fact sleepers_$mode \"$(agent sleepers 1 6 5)\"
+	fact leavers_$mode $(agent leavers 50 2)
+	stop INT
+done
+";
+
+/// How long a task keeps to its LLC, in us; what else may pass until it runs: it
+/// is woken by a timer, another CPU by an interrupt, and looks.
+const LLC_WAIT_US: u64 = 500;
+const SLACK_US: u64 = 500;
+
+fn llcs(kernel: &Kernel) -> Result<()> {
+    let told = World::new(kernel, LLC_TOPOLOGY)?.run(LLCS)?;
+    let mut nr_moves = Vec::new();
+    let mut waits = Vec::new();
+    for mode in ["weak", "strong"] {
+        let sleepers: Value = told.one(&format!("sleepers_{mode}"))?;
+        let nr = sleepers["nr_migrate_llc"].as_u64().context("no moves")?;
+        println!(
+            "{mode}: moves to another LLC {nr}, in all {}, worst wait {} us",
+            sleepers["nr_migrate"], sleepers["max_wait_us"]
+        );
+        nr_moves.push(nr);
+        let leavers: String = told.one(&format!("leavers_{mode}"))?;
+        let (least, most) = leavers.split_once(' ').context("not two waits")?;
+        println!("{mode}: a task that has to leave waits {least} to {most} us");
+        waits.push((least.parse::<u64>()?, most.parse::<u64>()?));
+    }
+    told.check(nr_moves[1] * 2 <= nr_moves[0], || {
+        format!("moves to another LLC: weak and strong {nr_moves:?}")
+    })?;
+    told.check(waits[0].1 < LLC_WAIT_US, || {
+        format!("weak, and yet a task waited {} us", waits[0].1)
+    })?;
+    told.check(waits[1].0 >= LLC_WAIT_US, || {
+        format!("strong, and yet a task left after {} us", waits[1].0)
+    })?;
+    told.check(waits[1].1 <= LLC_WAIT_US + SLACK_US, || {
+        format!("a task waited {} us for its LLC", waits[1].1)
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn strong_affinity_is_a_bounded_wait_for_the_llc() -> Result<()> {
+    llcs(&kernels::first()?)
+}
+
+#[test]
+fn strong_affinity_is_a_bounded_wait_for_the_llc_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(llcs)
+}
+
+#[test]
+fn an_unknown_affinity_is_refused_with_the_choices() -> Result<()> {
+    let output = Command::new(world::scheduler())
+        .args(["--affinity", "sideways"])
+        .output()?;
+    ensure!(output.status.code() == Some(2), "{}", output.status);
+    let why = String::from_utf8(output.stderr)?;
+    for choice in ["off", "weak", "strong"] {
+        ensure!(why.contains(choice), "{choice} is not named: {why}");
+    }
+    Ok(())
+}
