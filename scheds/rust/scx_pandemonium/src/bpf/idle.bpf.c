@@ -90,7 +90,8 @@ static void arm_timer(struct llc_ctx *llcc, u64 left_ns)
 	if (!timer || READ_ONCE(timer->is_armed))
 		return;
 	WRITE_ONCE(timer->is_armed, 1);
-	bpf_timer_start(&timer->timer, left_ns, 0);
+	if (bpf_timer_start(&timer->timer, left_ns, 0))
+		WRITE_ONCE(timer->is_armed, 0);
 }
 
 static s32 init_timer(u32 llc_idx)
