@@ -182,6 +182,7 @@ struct cpu_ctx {
 	struct waiters own; /* tasks in its own queue, counted by any CPU */
 	u32 is_offline;	    /* 1 while the CPU is offline, or goes there */
 	u32 is_busy;	    /* 1 while a task of ours runs */
+	u32 is_idle;	    /* 1 while nothing runs at all */
 	u32 is_victim;	    /* 1 + tier while offered for preemption */
 	u32 nr_enqueues; /* enqueues here, for the samples of policy/burst.h */
 

@@ -134,6 +134,7 @@ void BPF_STRUCT_OPS(pandemonium_quiescent, struct task_struct *p, u64 deq_flags)
 
 void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)
 {
+	preempt_update_idle(cpu, idle);
 	/*
 	 * A task queued while this CPU was on its way to idle saw no idle CPU
 	 * to wake. The idle mask is up to date now, so whoever queues after
@@ -177,7 +178,7 @@ void BPF_STRUCT_OPS(pandemonium_cpu_offline, s32 cpu)
 	if (!llcc)
 		return;
 	cpuc->is_offline = 1;
-	queue_drain_own(cpu);
+	queue_evacuate(cpu);
 	preempt_leave(cpuc, llcc);
 }
 

@@ -128,7 +128,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	struct task_ctx *taskc = try_lookup_task(p);
 	struct cpu_ctx *cpuc = lookup_cpu(this_cpu);
 	struct cpu_ctx *prev_cpuc = lookup_cpu(prev_cpu);
-	bool is_sync = wake_flags & SCX_WAKE_SYNC, is_waker, is_idle = false;
+	bool is_sync = wake_flags & SCX_WAKE_SYNC, is_waker;
 	struct llc_ctx *llcc;
 
 	if (!taskc || !cpuc || !prev_cpuc)
@@ -208,9 +208,13 @@ static enum stat_id enqueue_pinned(struct task_struct *p,
 /*
  * Place @p, which several CPUs may run.
  *
- *   1. Woken without ops.select_cpu(), or thrown out by another class: a CPU
- *	that runs something of a lower tier.
- *   2. The queue of its tier in its domain.
+ *   1. The queue of its tier in its domain.
+ *   2. If it woke without ops.select_cpu(), or was thrown out by another class,
+ *	and a CPU runs something of a lower tier: that one looks there at once.
+ *
+ * NOTE: not into the local DSQ of that CPU. The kernel puts that off until it
+ * holds the other lock; if the task's affinity changes meanwhile, it keeps the
+ * CPU it was told and throws the scheduler out.
  *
  * Return the path taken.
  */
@@ -224,21 +228,17 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 			  !__COMPAT_is_enq_cpu_selected(enq_flags));
 	s32 target;
 
+	if (taskc->served_tier == TIER_BATCH) {
+		queue_insert(p, taskc, llcc, queue_batch(llcc->idx), enq_flags);
+		return STAT_PLACE_BATCH;
+	}
+	queue_insert(p, taskc, llcc, queue_interactive(llcc->idx), enq_flags);
 	if (is_urgent) {
 		target = preempt_claim_cpu(p, taskc, cpu, llcc);
-		if (target >= 0) {
-			insert_local(p, taskc, SCX_DSQ_LOCAL_ON | target,
-				     enq_flags | SCX_ENQ_PREEMPT);
-			return STAT_PLACE_PREEMPT;
-		}
+		if (target >= 0)
+			scx_bpf_kick_cpu(target, SCX_KICK_PREEMPT);
 	}
-	if (taskc->served_tier != TIER_BATCH) {
-		queue_insert(p, taskc, llcc, queue_interactive(llcc->idx),
-			     enq_flags);
-		return STAT_PLACE_INTERACTIVE;
-	}
-	queue_insert(p, taskc, llcc, queue_batch(llcc->idx), enq_flags);
-	return STAT_PLACE_BATCH;
+	return STAT_PLACE_INTERACTIVE;
 }
 
 /*

@@ -2,6 +2,7 @@
 /* See preempt.bpf.h for the purpose. */
 #include "preempt.bpf.h"
 #include "idle.bpf.h"
+#include "queue.bpf.h"
 #include "stats.bpf.h"
 #include "policy/vtime.h"
 
@@ -14,6 +15,8 @@ enum preempt_consts {
 	OFFERED = 1,
 	/* How often a CPU that goes offline looks whether it may. */
 	OFFLINE_POLL_NS = 2 * NSEC_PER_MSEC,
+	/* How long a CPU may be idle while tasks wait that may be for it. */
+	IDLE_PATIENCE_NS = 1 * NSEC_PER_MSEC,
 	/* How long batch work may go on after it woke a task, and at least. */
 	HURRY_NS = 1 * NSEC_PER_MSEC,
 	HURRY_MIN_NS = 50 * NSEC_PER_USEC,
@@ -41,15 +44,25 @@ static bool is_online(s32 cpu)
 }
 
 /*
- * Let @cpu, which goes offline, look at its runqueue, and again until it is
- * gone. The kernel waits there for the last task to leave, but an idle CPU does
- * not see that another one took it.
+ * Let @cpu find what waits for it though it is not asked to dispatch, as when it
+ * goes offline.
  */
-static void nudge_offline(struct bpf_timer *timer, s32 cpu)
+static void evacuate(s32 cpu)
 {
-	if (!is_online(cpu))
-		return;
+	queue_evacuate(cpu);
 	scx_bpf_kick_cpu(cpu, 0);
+}
+
+/*
+ * Let @cpuc's CPU, which goes offline, look at its runqueue, and again until it
+ * is gone. The kernel waits there for the last task to leave, but an idle CPU
+ * does not see that another one took it.
+ */
+static void nudge_offline(struct bpf_timer *timer, struct cpu_ctx *cpuc)
+{
+	if (!is_online(cpuc->cpu))
+		return;
+	evacuate(cpuc->cpu);
 	bpf_timer_start(timer, OFFLINE_POLL_NS, 0);
 }
 
@@ -67,7 +80,7 @@ static int slice_timer_fn(void *map, u32 *key, struct bpf_timer *timer)
 	ends_at = READ_ONCE(cpuc->slice_ends_at);
 	WRITE_ONCE(cpuc->timer_at, 0);
 	if (cpuc->is_offline) {
-		nudge_offline(timer, *key);
+		nudge_offline(timer, cpuc);
 		return 0;
 	}
 	if (!ends_at)
@@ -81,6 +94,10 @@ static int slice_timer_fn(void *map, u32 *key, struct bpf_timer *timer)
 		return 0;
 	}
 	WRITE_ONCE(cpuc->slice_ends_at, 0);
+	if (cpuc->is_idle) {
+		evacuate(cpuc->cpu);
+		return 0;
+	}
 	stat_inc(cpuc, STAT_SLICE_TIMER);
 	scx_bpf_kick_cpu(*key, SCX_KICK_PREEMPT);
 	return 0;
@@ -306,8 +323,22 @@ __hidden void preempt_leave(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 	struct slice_timer *st = bpf_map_lookup_elem(&slice_timers, &key);
 
 	preempt_withdraw(cpuc, llcc);
+	scx_bpf_kick_cpu(cpuc->cpu, 0);
 	if (st)
-		nudge_offline(&st->timer, key);
+		bpf_timer_start(&st->timer, OFFLINE_POLL_NS, 0);
+}
+
+__hidden void preempt_update_idle(s32 cpu, bool is_idle)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+
+	if (!llcc)
+		return;
+	cpuc->is_idle = is_idle;
+	/* Idle though somebody waits: nobody may come to ask it. */
+	if (is_idle && queue_nr_waiting(cpuc, llcc))
+		preempt_end_slice_in(cpuc, IDLE_PATIENCE_NS);
 }
 
 __hidden void preempt_hurry(struct cpu_ctx *cpuc, u64 vtime)

@@ -52,6 +52,12 @@ void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 void preempt_leave(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 
 /*
+ * @cpu goes idle, or is idle no more. If somebody waits whom it may run and is
+ * not asked for, since it is about to go offline, a timer sees to that.
+ */
+void preempt_update_idle(s32 cpu, bool is_idle);
+
+/*
  * What runs on this CPU, that of @cpuc, goes on and leaves a task at @vtime
  * waiting. If that is owed much more, end the run once it has lasted a while.
  */

@@ -6,11 +6,6 @@
 #include "policy/sojourn.h"
 #include "policy/vtime.h"
 
-enum queue_room_consts {
-	/* Tasks that one drain moves at most; the rest is left to the next. */
-	DRAIN_MAX_TASKS = 4096,
-};
-
 __hidden s32 queue_init(void)
 {
 	s32 err, i;
@@ -291,19 +286,37 @@ __hidden void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
 		queue_join_clock(p, taskc, llcc);
 }
 
-__hidden void queue_drain_own(s32 cpu)
+/*
+ * Move what waits in @dsq_id for @cpu to the global DSQ: tasks that were on that
+ * CPU, or all. Return how many.
+ */
+static u32 evacuate_from(u64 dsq_id, s32 cpu, bool is_all)
 {
 	struct task_struct *p;
-	u32 nr = 0;
+	u32 nr_moved = 0;
 
-	/*
-	 * The kernel asks an offline CPU for tasks of the global DSQ but no
-	 * longer calls ops.dispatch() for it, so that is where they go. It then
-	 * moves each to a CPU that it may use.
-	 */
-	bpf_for_each(scx_dsq, p, queue_own(cpu), 0) {
-		scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0);
-		if (++nr >= DRAIN_MAX_TASKS)
-			break;
+	/* It ends with who is there now: nobody who comes later is seen. */
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		if ((is_all || scx_bpf_task_cpu(p) == cpu) &&
+		    scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0))
+			nr_moved++;
 	}
+	return nr_moved;
+}
+
+u32 queue_evacuate(s32 cpu)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+	u32 nr;
+
+	if (!llcc)
+		return 0;
+	/* Linux 6.12 takes a timer of a sleepable ops.init() for sleepable. */
+	bpf_rcu_read_lock();
+	nr = evacuate_from(queue_own(cpu), cpu, true) +
+	     evacuate_from(queue_interactive(llcc->idx), cpu, false) +
+	     evacuate_from(queue_batch(llcc->idx), cpu, false);
+	bpf_rcu_read_unlock();
+	return nr;
 }

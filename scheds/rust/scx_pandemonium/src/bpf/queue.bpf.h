@@ -121,7 +121,17 @@ void queue_join_clock(struct task_struct *p, struct task_ctx *taskc,
 /* The task of @taskc is runnable no longer: undo queue_join_clock(). */
 void queue_leave_clock(struct task_ctx *taskc);
 
-/* Let everything in the own queue of @cpu, which goes offline, go elsewhere. */
-void queue_drain_own(s32 cpu);
+/*
+ * Let what waits for @cpu alone, or was on it, go to the global DSQ.
+ *
+ * A CPU that goes offline is no longer asked for ops.dispatch() from the moment
+ * on when it is not active, which is long before ops.cpu_offline(): the kernel
+ * waits in between until nobody is in an RCU section, and who waits here may be.
+ * It still takes from the global DSQ, and moves each task to a CPU that may run
+ * it.
+ *
+ * Return how many went. Seen by the verifier once, not at each call.
+ */
+u32 queue_evacuate(s32 cpu);
 
 #endif /* __QUEUE_BPF_H */

@@ -36,7 +36,10 @@ static bool is_overdue(struct waiters *w, u64 now)
 	return sojourn_is_over(w, now, knobs.sojourn_thresh_ns);
 }
 
-/* Move one of those that wait longest in @dsq_id to @cpuc's local DSQ. */
+/*
+ * Move one of those that wait longest in @dsq_id to @cpuc's local DSQ. The search
+ * begins with the last: who waits too long is kept waiting by its rank.
+ */
 static bool rescue_one(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		       const struct waiters *w, u64 dsq_id)
 {
@@ -44,7 +47,7 @@ static bool rescue_one(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 	struct task_struct *p;
 	struct task_ctx *taskc;
 
-	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+	bpf_for_each(scx_dsq, p, dsq_id, SCX_DSQ_ITER_REV) {
 		if (++nr > RESCUE_SCAN_MAX)
 			break;
 		taskc = try_lookup_task(p);

@@ -19,7 +19,7 @@ const SCRIPT: &str = "\
 /bin/timeout --preserve-status $SCHEDULER_SEC \"$SCHEDULER\" -v >/tmp/out 2>&1 &
 timeout=$!
 wait_state enabled $timeout || give_up \"$(tail -n 1 /tmp/out)\"
-stress-ng -t $LOAD_SEC --aggressive -M -c $NR_CPUS -f $NR_CPUS --affinity 1 \\
+stress-ng -t $LOAD_SEC --aggressive -M -c $NR_CPUS --cpu-method int64 -f $NR_CPUS --affinity 1 \\
 	--affinity-delay 1 --affinity-pin >/tmp/stress 2>&1
 fact load_code $?
 grep -q enabled $STATE || give_up \"$(tail -n 1 /tmp/out)\"
