@@ -283,8 +283,8 @@ impl Metrics {
         writeln!(
             out,
             "[pandemonium] placed {:>6} idle {:>3.0}% handoff {} preempt {} queued {}+{} own {} | \
-             keep {} timer {} | mig {} L2 hit {:.0}/{:.0}/{:.0}% | wake p99 us: critical {} interactive {} batch {} | \
-             worst wait {} us",
+             keep {} timer {} rescued {} burst {} | mig {} L2 hit {:.0}/{:.0}/{:.0}% | \
+             wake p99 us: critical {} interactive {} batch {} | worst wait {} us",
             self.nr_placed,
             self.idle_pct,
             self.nr_handoff,
@@ -294,6 +294,8 @@ impl Metrics {
             self.nr_own,
             self.nr_keep_running,
             self.nr_slice_timer,
+            self.nr_serve_rescued,
+            self.nr_burst,
             self.nr_migrate,
             self.lat_critical_l2_hit_pct,
             self.interactive_l2_hit_pct,

@@ -78,7 +78,8 @@ __hidden void classify_enqueued(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
 	u64 nr;
 
-	if (++cpuc->nr_enqueues % ENQUEUES_AT_ONCE)
+	cpuc->nr_enqueues++;
+	if (cpuc->nr_enqueues % ENQUEUES_AT_ONCE)
 		return;
 	nr = __sync_fetch_and_add(&llcc->nr_enqueues, ENQUEUES_AT_ONCE);
 	/* Two CPUs that end samples together lose one of them. */

@@ -196,12 +196,6 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	nr_interactive = sojourn_nr(&llcc->interactive);
 	nr_own = sojourn_nr(&cpuc->own);
 	nr_batch = sojourn_nr(&llcc->batch);
-	has_rival = prevc || !!nr_interactive + !!nr_own + !!nr_batch > 1;
-	consider(&best, queue_interactive(llcc->idx), nr_interactive, has_rival,
-		 STAT_SERVE_INTERACTIVE);
-	consider(&best, queue_own(cpu), nr_own, has_rival, STAT_SERVE_OWN);
-	consider(&best, queue_batch(llcc->idx), nr_batch, has_rival,
-		 STAT_SERVE_BATCH);
 
 	if (prevc) {
 		account_end_run(prev, prevc, llcc, now, true);
@@ -213,6 +207,13 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		return;
 	if (balance(cpuc, llcc, now))
 		return;
+
+	has_rival = prevc || !!nr_interactive + !!nr_own + !!nr_batch > 1;
+	consider(&best, queue_interactive(llcc->idx), nr_interactive, has_rival,
+		 STAT_SERVE_INTERACTIVE);
+	consider(&best, queue_own(cpu), nr_own, has_rival, STAT_SERVE_OWN);
+	consider(&best, queue_batch(llcc->idx), nr_batch, has_rival,
+		 STAT_SERVE_BATCH);
 	if (prevc && best.dsq_id &&
 	    vtime_before(queue_rank(prevc), best.rank)) {
 		count_service(llcc, prevc->served_tier == TIER_BATCH);

@@ -153,9 +153,8 @@ struct llc_topo {
  * a local DSQ and do not run yet are still among them.
  */
 struct waiters {
-	u32 nr[2]; /* by group */
-	u32 turn;  /* its lowest bit is the group that is joined */
-	u32 reserved;
+	u32 nr[2];     /* by group */
+	u64 turn;      /* its lowest bit is the group that is joined */
 	u64 turned_at; /* when the other one was closed */
 };
 

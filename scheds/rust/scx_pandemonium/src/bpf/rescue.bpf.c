@@ -26,7 +26,7 @@ enum rescue_consts {
  */
 static bool is_overdue(struct waiters *w, u64 now)
 {
-	u32 turn = READ_ONCE(w->turn);
+	u64 turn = READ_ONCE(w->turn);
 
 	if (sojourn_must_turn(w)) {
 		if (__sync_bool_compare_and_swap(&w->turn, turn, turn + 1))

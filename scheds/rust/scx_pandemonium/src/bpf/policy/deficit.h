@@ -35,7 +35,7 @@ static inline u32 deficit_next(u32 deficit, bool is_batch)
 {
 	if (is_batch)
 		return 0;
-	return deficit + 1 ? deficit + 1 : deficit;
+	return deficit < ~0U ? deficit + 1 : deficit;
 }
 
 /* Return whether the next service is batch work's. */
