@@ -10,8 +10,6 @@
 //! - `stats-of-ms MS`: the same of so many ms.
 //! - `stats-of-sleeper SLEEPS`: the telemetry of a task that sleeps so many
 //!   times, with counts of the same by the kernel.
-//! - `stats-of-waiter WAKEUPS`: the telemetry of a niced task that wakes so many
-//!   times beside a hog on the same CPU, with the p99 of its own waits.
 //! - `stats-of-load SECONDS`: the telemetry of so many seconds, with the number
 //!   of the kernel's switches to a normal task.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
@@ -23,12 +21,10 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use scx_stats::prelude::StatsClient;
@@ -48,11 +44,6 @@ const ANSWER_LIMIT_MS: u64 = 5000;
 
 /// How long each sleep of the known sleeper is.
 const SLEEP: Duration = Duration::from_millis(1);
-
-/// How the waiter is niced, and from one of its wakeups to the next. It must have
-/// run before the next is due, or it would not sleep.
-const NICE_OF_WAITER: i32 = 5;
-const WAITER_PERIOD: Duration = Duration::from_millis(25);
 
 /// The trace event that a wakeup is counted by.
 const WAKEUP_EVENT: &str = "/sys/kernel/tracing/events/sched/sched_wakeup";
@@ -91,7 +82,6 @@ fn answer(words: &[&str]) -> Result<String> {
         ["stats"] => stats_of_ms(100),
         ["stats-of-ms", ms] => stats_of_ms(ms.parse()?),
         ["stats-of-sleeper", nr_sleeps] => stats_of_sleeper(nr_sleeps.parse()?),
-        ["stats-of-waiter", nr_wakeups] => stats_of_waiter(nr_wakeups.parse()?),
         ["stats-of-load", seconds] => stats_of_load(seconds.parse()?),
         ["rodata"] => rodata(),
         ["load", words @ ..] => load::run(words),
@@ -171,39 +161,6 @@ fn stats_of_sleeper(nr_sleeps: u64) -> Result<String> {
         "nr_wakeups": nr_wakeups,
     });
     Ok(counted.to_string())
-}
-
-/// Wake `nr_wakeups` times beside a hog and give the p99 of the waits, from when
-/// each wakeup was due, beside what the scheduler says of them.
-fn stats_of_waiter(nr_wakeups: u32) -> Result<String> {
-    let is_over = Arc::new(AtomicBool::new(false));
-    let hog_is_over = is_over.clone();
-    let hog = thread::spawn(move || while !hog_is_over.load(Ordering::Relaxed) {});
-    // SAFETY: plain system calls; 0 is the calling thread.
-    let results = unsafe {
-        [
-            libc::setpriority(libc::PRIO_PROCESS, 0, NICE_OF_WAITER),
-            libc::prctl(libc::PR_SET_TIMERSLACK, 1),
-        ]
-    };
-    ensure!(results == [0, 0], "the kernel refused: {results:?}");
-
-    let mut stats = Stats::connect()?;
-    let mut waits: Vec<Duration> = Vec::new();
-    let start = Instant::now();
-    for nr in 1..=nr_wakeups {
-        let due = start + WAITER_PERIOD * nr;
-        sleep(due.saturating_duration_since(Instant::now()));
-        waits.push(due.elapsed());
-    }
-    let metrics = stats.read()?;
-    is_over.store(true, Ordering::Relaxed);
-    ensure!(hog.join().is_ok(), "the hog panicked");
-
-    waits.sort_unstable();
-    let p99 = waits[waits.len() * 99 / 100];
-    let p99_us = u64::try_from(p99.as_micros())?;
-    Ok(json!({ "metrics": metrics, "own_p99_us": p99_us }).to_string())
 }
 
 /// Context switches of the machine since it booted.

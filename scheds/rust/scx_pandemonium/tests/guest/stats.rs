@@ -166,35 +166,6 @@ fn the_telemetry_agrees_with_the_counts_of_the_kernel() -> Result<()> {
     told.check_stops()
 }
 
-/// Wakeups of the waiter, and by how many percent two p99 of them may differ: a
-/// bucket of the histogram is up to an eighth wide.
-const NR_WAKEUPS: u32 = 200;
-const P99_TOLERANCE_PCT: u64 = 15;
-
-#[test]
-fn the_p99_of_waits_is_what_the_waiter_sees() -> Result<()> {
-    let script = format!(
-        "begin\n\
-         taskset -p 2 $$ >/dev/null\n\
-         fact waits $(agent stats-of-waiter {NR_WAKEUPS})\n\
-         stop INT\n"
-    );
-    let told = World::flat(&kernels::first()?, 2)?.run(&script)?;
-    let found = told.one("waits")?;
-    let found = Found { told: &told, found };
-    let own_us = found.count("own_p99_us")?;
-    let said_us = found
-        .count("lat_critical_p99_us")?
-        .max(found.count("interactive_p99_us")?);
-    println!("p99 of waits: {own_us} us, by the telemetry {said_us} us");
-    told.check(own_us > 50, || format!("nobody waited: {own_us} us"))?;
-    told.check(
-        own_us.abs_diff(said_us) * 100 <= own_us * P99_TOLERANCE_PCT,
-        || format!("the waiter saw a p99 of {own_us} us, the telemetry says {said_us}"),
-    )?;
-    told.check_stops()
-}
-
 const NR_CPUS: u32 = 4;
 
 /// Two domains, so that tasks are stolen and balanced as well.
