@@ -105,6 +105,12 @@ fn stats_of_ms(ms: u64) -> Result<String> {
     Ok(stats.read()?.to_string())
 }
 
+/// The tasks of an answer to `tasks`, the server's or the program's.
+pub fn tasks_of(list: &Value) -> Result<&[Value]> {
+    let tasks = list["tasks"].as_array().context("no list of tasks")?;
+    Ok(tasks)
+}
+
 /// A connection to the scheduler's telemetry.
 pub struct Stats(StatsClient);
 

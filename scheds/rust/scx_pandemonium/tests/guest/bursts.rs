@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A storm of new tasks is noticed and they have to show more than usual; a
-//! machine that has little to do, or much but evenly, raises no alarm.
+//! machine that has little to do raises no alarm.
 
 use anyhow::{Context, Result};
 use scx_guest::Kernel;

@@ -5,6 +5,7 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::agent::tasks_of;
 use crate::kernels;
 use crate::world::{Told, World};
 
@@ -36,7 +37,7 @@ fn a_compositor_is_known_by_its_name() -> Result<()> {
     let script = format!("NAMES='{}'\n{NAMES_SCRIPT}", names.join(" "));
     let told = World::flat(&kernels::first()?, 4)?.run(&script)?;
     let list: Value = told.one("list")?;
-    let tasks = list["tasks"].as_array().context("no list of tasks")?;
+    let tasks = tasks_of(&list)?;
     for (_, name, is_compositor) in PROCESSES {
         let main = tasks
             .iter()
@@ -132,7 +133,7 @@ fn a_compositor_is_served_at_once_within_its_share_and_a_hog_of_its_name_gets_no
     println!("fair: {fair_ms} ms");
     for (name, tier) in [("nobody", "batch"), ("kwin_wayland", "lat_critical")] {
         let list: Value = told.one(&format!("list_{name}"))?;
-        let tasks = list["tasks"].as_array().context("no list of tasks")?;
+        let tasks = tasks_of(&list)?;
         let main = tasks.iter().find(|task| task["comm"] == name);
         let main = main.with_context(|| format!("{name} is not listed"))?;
         println!("{main}");

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::agent::Stats;
+use crate::agent::{Stats, tasks_of};
 
 /// Threads that wake twice, and how long they sleep.
 const NR_YOUNG: u32 = 8;
@@ -216,7 +216,7 @@ pub fn fresh_hog() -> Result<String> {
             }
         };
         let list = stats.ask("tasks")?;
-        let tasks = list["tasks"].as_array().context("no list of tasks")?;
+        let tasks = tasks_of(&list)?;
         let task = tasks.iter().find(|task| task["comm"] == FRESH_HOG);
         let task = task.context("the hog is not listed")?;
         let tier = task["tier"].as_str().context("a task without a tier")?;
@@ -252,7 +252,7 @@ pub fn young() -> Result<String> {
     thread::sleep(YOUNG_SLEEP * 10);
 
     let list = stats.ask("tasks")?;
-    let tasks = list["tasks"].as_array().context("no list of tasks")?;
+    let tasks = tasks_of(&list)?;
     let tiers: Vec<&str> = tasks
         .iter()
         .filter(|task| task["comm"] == NAME && task["age"] == 2 && task["tier"] != "batch")

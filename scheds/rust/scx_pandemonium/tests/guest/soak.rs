@@ -4,7 +4,7 @@
 //! whose affinity changes, and CPUs that come and go.
 //!
 //! `SCX_SOAK_SECONDS=600 cargo test --release soak` shakes it for ten minutes of
-//! the guest, which take half an hour and more here.
+//! the guest, which take more than an hour: an emulated second takes six or seven.
 
 use std::env;
 use std::time::Duration;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use scx_guest::Kernel;
 use serde_json::Value;
 
+use crate::agent::tasks_of;
 use crate::kernels;
 use crate::roles::{FRESH_HOG_MAX, PAIR, ROLES};
 use crate::world::{Told, World};
@@ -142,7 +143,7 @@ fn lists(kernel: &Kernel) -> Result<()> {
     told.check_eq("exit code once nobody reads", told.one("closed_code")?, 0)?;
 
     let list: Value = told.one("list")?;
-    let tasks = list["tasks"].as_array().context("no list of tasks")?;
+    let tasks = tasks_of(&list)?;
     check_roles(&told, tasks)?;
     check_order(&told, tasks)?;
     check_fresh_hog(&told)?;
