@@ -165,11 +165,12 @@ struct waiters {
  * lock. A stale value costs one worse placement.
  */
 struct cpu_ctx {
-	s32 cpu;	    /* topo: its number */
-	u32 llc_idx;	    /* topo: its domain */
-	u32 l2_idx;	    /* topo: its L2 domain */
-	u64 started_at;	    /* when the running task began its run */
-	u64 took_at;	    /* when it got the CPU */
+	s32 cpu;	/* topo: its number */
+	u32 llc_idx;	/* topo: its domain */
+	u32 l2_idx;	/* topo: its L2 domain */
+	u64 started_at; /* when the running task began its run */
+	u64 took_at;	/* when it got the CPU */
+	/* By the clock of timers, CLOCK_MONOTONIC: */
 	u64 slice_ends_at;  /* when its slice ends; 0: nobody waits */
 	u64 timer_at;	    /* when the slice timer fires; 0: it rests */
 	u64 curr_rank;	    /* its rank at started_at, see policy/vtime.h */

@@ -2,7 +2,6 @@
 /* See place.bpf.h for the purpose. */
 #include "place.bpf.h"
 #include "classify.bpf.h"
-#include "compositor.bpf.h"
 #include "dispatch.bpf.h"
 #include "idle.bpf.h"
 #include "preempt.bpf.h"
@@ -90,24 +89,6 @@ static void sponsor_child(struct task_ctx *taskc, struct llc_ctx *llcc)
 }
 
 /*
- * @p begins to wait, at @now, for a CPU of @llcc: after a sleep or as a new
- * task. @cpuc is the CPU that we are on.
- */
-static void become_ready(struct task_struct *p, struct task_ctx *taskc,
-			 struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
-{
-	taskc->enqueued_at = now;
-	if (taskc->is_away) {
-		queue_return(taskc);
-		classify_wakeup(taskc, cpuc, now);
-		compositor_look(p, taskc, now);
-	}
-	queue_join_llc(p, taskc, llcc);
-	queue_bound_lag(p, taskc, llcc);
-	queue_join_clock(p, taskc, llcc);
-}
-
-/*
  * Give @p, from ops.select_cpu(), to @cpu on the way that @path names; cpuc is
  * the CPU that we are on. Return @cpu.
  */
@@ -149,7 +130,6 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	struct cpu_ctx *prev_cpuc = lookup_cpu(prev_cpu);
 	bool is_sync = wake_flags & SCX_WAKE_SYNC, is_waker;
 	struct llc_ctx *llcc;
-	u64 now = scx_bpf_now();
 
 	if (!taskc || !cpuc || !prev_cpuc)
 		return prev_cpu;
@@ -157,7 +137,9 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	if (!llcc)
 		return prev_cpu;
 	is_waker = is_waking_itself(waker);
-	become_ready(p, taskc, cpuc, llcc, now);
+	queue_return(taskc);
+	queue_join_llc(p, taskc, llcc);
+	queue_bound_lag(p, taskc, llcc);
 	if (wake_flags & SCX_WAKE_FORK)
 		sponsor_child(taskc, llcc);
 	/*
@@ -180,7 +162,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 
 	if (is_waker &&
 	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_UNASKED_MAX_NS)) {
-		preempt_end_slice_in(cpuc, now, HANDOFF_WAIT_MAX_NS);
+		preempt_end_slice_in(cpuc, HANDOFF_WAIT_MAX_NS);
 		return place_on(p, taskc, cpuc, llcc, this_cpu,
 				STAT_PLACE_HANDOFF);
 	}
@@ -304,14 +286,7 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	queue_leave(taskc);
 	stat_inc(this_cpuc, is_wakeup ? STAT_ENQ_WAKEUP : STAT_ENQ_REQUEUE);
 	classify_enqueued(this_cpuc, llcc);
-	if (taskc->is_away || !taskc->enqueued_at) {
-		/* ops.select_cpu() was not asked, as for a pinned task. */
-		become_ready(p, taskc, this_cpuc, llcc, scx_bpf_now());
-	} else {
-		queue_join_llc(p, taskc, llcc);
-		if (!taskc->counted_weight)
-			queue_join_clock(p, taskc, llcc);
-	}
+	queue_join_llc(p, taskc, llcc);
 	classify_served_tier(p, taskc, llcc);
 
 	if (is_pinned(p))

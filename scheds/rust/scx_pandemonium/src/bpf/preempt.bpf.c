@@ -77,21 +77,17 @@ static int slice_timer_fn(void *map, u32 *key, struct bpf_timer *timer)
 
 	if (!cpuc)
 		return 0;
-	/*
-	 * It is as late as the timer was armed for: scx_bpf_now() may be the time
-	 * of the last switch out here. Whoever arms it writes the end of the slice
-	 * and then looks at the timer; here it is the other way round, so that an
-	 * end that relies on this timer is seen. What another CPU writes in this
-	 * very moment may be missed and is put right by the next tick.
-	 */
-	now = __sync_lock_test_and_set(&cpuc->timer_at, 0);
 	ends_at = READ_ONCE(cpuc->slice_ends_at);
+	WRITE_ONCE(cpuc->timer_at, 0);
 	if (cpuc->is_offline) {
 		nudge_offline(timer, cpuc);
 		return 0;
 	}
-	if (!now || !ends_at)
+	if (!ends_at)
 		return 0;
+
+	/* scx_bpf_now() may be the time of the last switch out here. */
+	now = bpf_ktime_get_ns();
 	if (vtime_before(now, ends_at)) {
 		WRITE_ONCE(cpuc->timer_at, ends_at);
 		bpf_timer_start(timer, ends_at - now, BPF_F_TIMER_CPU_PIN);
@@ -342,24 +338,23 @@ __hidden void preempt_update_idle(s32 cpu, bool is_idle)
 	cpuc->is_idle = is_idle;
 	/* Idle though somebody waits: nobody may come to ask it. */
 	if (is_idle && queue_nr_waiting(cpuc, llcc))
-		preempt_end_slice_in(cpuc, scx_bpf_now(), IDLE_PATIENCE_NS);
+		preempt_end_slice_in(cpuc, IDLE_PATIENCE_NS);
 }
 
 __hidden void preempt_hurry(struct cpu_ctx *cpuc, u64 vtime)
 {
-	u64 now = scx_bpf_now(), ran_ns = now - cpuc->took_at;
+	u64 ran_ns = scx_bpf_now() - cpuc->took_at;
 
 	if (vtime_before(curr_rank(cpuc), vtime + HEAD_START_LAT_CRITICAL_NS))
 		return;
-	preempt_end_slice_in(cpuc, now,
-			     ran_ns + HURRY_MIN_NS < HURRY_NS
-				     ? HURRY_NS - ran_ns
-				     : HURRY_MIN_NS);
+	preempt_end_slice_in(cpuc, ran_ns + HURRY_MIN_NS < HURRY_NS
+					   ? HURRY_NS - ran_ns
+					   : HURRY_MIN_NS);
 }
 
-__hidden void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns)
+__hidden void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 left_ns)
 {
-	u64 ends_at = now + left_ns, old_ends_at;
+	u64 ends_at = bpf_ktime_get_ns() + left_ns, old_ends_at;
 	struct slice_timer *st;
 	u32 key = cpuc->cpu;
 

@@ -64,9 +64,9 @@ void preempt_update_idle(s32 cpu, bool is_idle);
 void preempt_hurry(struct cpu_ctx *cpuc, u64 vtime);
 
 /*
- * End what runs on the CPU of @cpuc @left_ns after @now, between two ticks if
- * need be, unless it was to end before that already.
+ * End what runs on this CPU in @left_ns, between two ticks if need be, unless it
+ * was to end before that already.
  */
-void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns);
+void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 left_ns);
 
 #endif /* __PREEMPT_BPF_H */
