@@ -7,6 +7,7 @@
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
 #include "stats.bpf.h"
+#include "policy/classify.h"
 #include "policy/vtime.h"
 
 __hidden void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
@@ -26,13 +27,14 @@ __hidden void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
 				     taskc->is_sponsored);
 	cpuc->curr_weight = p->scx.weight;
 	cpuc->is_busy = 1;
-	dispatch_bound_run(taskc, cpuc, llcc);
-	if (!rescue_protect_run(taskc, cpuc, llcc))
+	dispatch_bound_run(taskc, cpuc, llcc, now);
+	if (!rescue_protect_run(taskc, cpuc, llcc, now))
 		preempt_offer(cpuc, llcc, taskc->served_tier);
 }
 
-__hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
-			      struct llc_ctx *llcc, u64 now, bool stays)
+/* The run of @p ends at @now: charge it. @stays if @p remains runnable. */
+static void end_run(struct task_struct *p, struct task_ctx *taskc,
+		    struct llc_ctx *llcc, u64 now, bool stays)
 {
 	s64 ran_ns = now - taskc->started_at;
 
@@ -44,6 +46,12 @@ __hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
 	taskc->slice_used_ns += ran_ns;
 	queue_charge(p, taskc, llcc, ran_ns, stays);
 	classify_stopping(taskc, ran_ns);
+}
+
+__hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
+			      struct llc_ctx *llcc, u64 now)
+{
+	end_run(p, taskc, llcc, now, true);
 	classify_served_tier(p, taskc, llcc);
 }
 
@@ -62,7 +70,7 @@ static void file_wait(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now)
 	if ((u64)wait_ns > cpuc->max_wait_ns)
 		cpuc->max_wait_ns = wait_ns;
 	if (taskc->is_waking) {
-		taskc->is_waking = 0;
+		classify_woken(taskc);
 		stats_wakeup_latency(cpuc, taskc->tier, wait_ns);
 	}
 }
@@ -109,14 +117,24 @@ __hidden void account_running(struct task_struct *p)
 
 	if (!taskc || !llcc)
 		return;
-	queue_leave(taskc);
-	taskc->is_fed = 0;
+	/* It came by a way on which the kernel asks nobody. */
+	if (taskc->is_away)
+		queue_return(taskc);
 	file_migration(taskc, cpuc);
 	file_wait(taskc, cpuc, now);
 	queue_join_llc(p, taskc, llcc);
-	classify_served_tier(p, taskc, llcc);
+	/*
+	 * What a task is owed changes while it waits, and a young one may have
+	 * passed the gate with this wakeup.
+	 */
+	if (queue_leave(taskc) || taskc->is_fed ||
+	    taskc->age <= AGE_GATE_BURST) {
+		taskc->is_fed = 0;
+		classify_served_tier(p, taskc, llcc);
+	}
 	taskc->slice_ns = p->scx.slice;
 	cpuc->took_at = now;
+	WRITE_ONCE(cpuc->granted_ns, 0);
 	account_begin_run(p, taskc, cpuc, llcc, now);
 }
 
@@ -129,7 +147,7 @@ __hidden void account_tick(struct task_struct *p)
 
 	if (!taskc || !llcc)
 		return;
-	account_end_run(p, taskc, llcc, now, true);
+	account_end_run(p, taskc, llcc, now);
 	account_begin_run(p, taskc, cpuc, llcc, now);
 }
 
@@ -142,7 +160,7 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 
 	if (!taskc || !llcc)
 		return;
-	account_end_run(p, taskc, llcc, now, is_runnable);
+	end_run(p, taskc, llcc, now, is_runnable);
 	rescue_end_run(taskc);
 	cpuc->is_busy = 0;
 	WRITE_ONCE(cpuc->slice_ends_at, 0);

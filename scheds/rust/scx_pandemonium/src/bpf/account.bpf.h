@@ -20,12 +20,9 @@
 void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
 		       struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
 
-/*
- * The run of @p ends at @now; its served tier is renewed. @stays if @p remains
- * runnable.
- */
+/* The run of @p ends at @now, and @p may go on: its served tier is renewed. */
 void account_end_run(struct task_struct *p, struct task_ctx *taskc,
-		     struct llc_ctx *llcc, u64 now, bool stays);
+		     struct llc_ctx *llcc, u64 now);
 
 /* ops.running(): @p got the CPU that it is on. */
 void account_running(struct task_struct *p);

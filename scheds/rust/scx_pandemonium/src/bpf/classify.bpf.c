@@ -52,13 +52,9 @@ __hidden void classify_init_task(struct task_ctx *taskc)
 	taskc->last_cpu = -1;
 }
 
-__hidden void classify_runnable(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-				u64 now, bool is_wakeup)
+__hidden void classify_wakeup(struct task_ctx *taskc, struct cpu_ctx *cpuc,
+			      u64 now)
 {
-	taskc->enqueued_at = now;
-	if (!is_wakeup)
-		return;
-
 	if (taskc->woke_at)
 		taskc->wake_interval_ns = classify_ewma(
 			taskc->wake_interval_ns,
@@ -68,6 +64,11 @@ __hidden void classify_runnable(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 	taskc->woke_at = now;
 	taskc->is_waking = 1;
 	taskc->burst_ns = 0;
+}
+
+__hidden void classify_woken(struct task_ctx *taskc)
+{
+	taskc->is_waking = 0;
 	if (taskc->age < AGE_MATURE)
 		taskc->age++;
 	if (taskc->age >= AGE_GATE)

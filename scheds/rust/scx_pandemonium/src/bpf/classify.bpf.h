@@ -20,9 +20,11 @@
 /* A task without history: as if it woke at 20 Hz and ran 1 ms each time. */
 void classify_init_task(struct task_ctx *taskc);
 
-/* @p became runnable at @now; @is_wakeup if that ends a sleep. */
-void classify_runnable(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now,
-		       bool is_wakeup);
+/* The task of @taskc wakes at @now; @cpuc is the CPU that we are on. */
+void classify_wakeup(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now);
+
+/* It got a CPU: one more wakeup that it has been seen to answer. */
+void classify_woken(struct task_ctx *taskc);
 
 /* A task was placed in @llcc, by @cpuc's CPU: see if a burst begins. */
 void classify_enqueued(struct cpu_ctx *cpuc, struct llc_ctx *llcc);

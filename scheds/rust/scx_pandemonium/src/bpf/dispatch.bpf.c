@@ -198,7 +198,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	nr_batch = sojourn_nr(&llcc->batch);
 
 	if (prevc) {
-		account_end_run(prev, prevc, llcc, now, true);
+		account_end_run(prev, prevc, llcc, now);
 		prevc->is_rotated = 1;
 	}
 	if (rescue_overdue(cpuc, llcc, now))
@@ -241,7 +241,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 
 /* End what runs on @cpuc's CPU once it has used its part of @slice_ns. */
 static void bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
-		      u64 used_ns)
+		      u64 used_ns, u64 now)
 {
 	u32 nr_waiting = queue_nr_waiting(cpuc, llcc);
 	u32 nr_own = sojourn_nr(&cpuc->own);
@@ -250,29 +250,35 @@ static void bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
 		WRITE_ONCE(cpuc->slice_ends_at, 0);
 		return;
 	}
-	slice_ns = slice_contended(nr_waiting, llcc->nr_cpus,
-				   knobs.latency_target_ns, slice_ns);
+	/* What is as short as can be gets no shorter, at the price of a division. */
+	if (slice_ns > SLICE_MIN_NS)
+		slice_ns = slice_contended(nr_waiting, llcc->nr_cpus,
+					   knobs.latency_target_ns, slice_ns);
 	/* Nobody else can take what waits in the own queue. */
-	if (nr_own)
+	if (nr_own && slice_ns > SLICE_MIN_NS)
 		slice_ns = slice_contended(nr_own, 1, knobs.latency_target_ns,
 					   slice_ns);
 	slice_ns = slice_for_weight(slice_ns, cpuc->curr_weight);
-	preempt_end_slice_in(cpuc, slice_left(slice_ns, used_ns));
+	preempt_end_slice_in(cpuc, now, slice_left(slice_ns, used_ns));
 }
 
 __hidden void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-				 struct llc_ctx *llcc)
+				 struct llc_ctx *llcc, u64 now)
 {
-	bound_run(cpuc, llcc, taskc->slice_ns, taskc->slice_used_ns);
+	bound_run(cpuc, llcc, taskc->slice_ns, taskc->slice_used_ns, now);
 }
 
 __hidden void dispatch_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
-	s64 used_ns = scx_bpf_now() - cpuc->took_at;
+	u64 now;
+	s64 used_ns;
 
 	if (!cpuc->is_busy || READ_ONCE(cpuc->slice_ends_at))
 		return;
-	bound_run(cpuc, llcc, knobs.batch_slice_ns, used_ns > 0 ? used_ns : 0);
+	now = scx_bpf_now();
+	used_ns = now - cpuc->took_at;
+	bound_run(cpuc, llcc, knobs.batch_slice_ns, used_ns > 0 ? used_ns : 0,
+		  now);
 }
 
 __hidden bool dispatch_missed_work(s32 cpu)

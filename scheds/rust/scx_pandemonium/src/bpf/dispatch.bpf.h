@@ -17,7 +17,7 @@ void dispatch_cpu(s32 cpu, struct task_struct *prev);
 
 /* @taskc begins a run on the CPU of @cpuc: bound it if others wait. */
 void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-			struct llc_ctx *llcc);
+			struct llc_ctx *llcc, u64 now);
 
 /*
  * A task begins to wait while another runs on @cpuc's CPU that nobody waited for

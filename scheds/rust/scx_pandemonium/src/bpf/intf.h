@@ -165,12 +165,11 @@ struct waiters {
  * lock. A stale value costs one worse placement.
  */
 struct cpu_ctx {
-	s32 cpu;	/* topo: its number */
-	u32 llc_idx;	/* topo: its domain */
-	u32 l2_idx;	/* topo: its L2 domain */
-	u64 started_at; /* when the running task began its run */
-	u64 took_at;	/* when it got the CPU */
-	/* By the clock of timers, CLOCK_MONOTONIC: */
+	s32 cpu;	    /* topo: its number */
+	u32 llc_idx;	    /* topo: its domain */
+	u32 l2_idx;	    /* topo: its L2 domain */
+	u64 started_at;	    /* when the running task began its run */
+	u64 took_at;	    /* when it got the CPU */
 	u64 slice_ends_at;  /* when its slice ends; 0: nobody waits */
 	u64 timer_at;	    /* when the slice timer fires; 0: it rests */
 	u64 curr_rank;	    /* its rank at started_at, see policy/vtime.h */
@@ -183,6 +182,11 @@ struct cpu_ctx {
 	u32 is_busy;	    /* 1 while a task of ours runs */
 	u32 is_idle;	    /* 1 while nothing runs at all */
 	u32 is_victim;	    /* 1 + tier while offered for preemption */
+	/*
+	 * How long the task that was given the CPU by preemption usually runs,
+	 * until something runs; else 0. Written by who gave it.
+	 */
+	u64 granted_ns;
 	u32 nr_enqueues; /* enqueues here, for the samples of policy/burst.h */
 
 	u64 nr[NR_STAT_IDS];

@@ -24,7 +24,6 @@
  */
 #include "account.bpf.h"
 #include "classify.bpf.h"
-#include "compositor.bpf.h"
 #include "context.bpf.h"
 #include "dispatch.bpf.h"
 #include "dump.bpf.h"
@@ -80,25 +79,6 @@ void BPF_STRUCT_OPS(pandemonium_enqueue, struct task_struct *p, u64 enq_flags)
 void BPF_STRUCT_OPS(pandemonium_dispatch, s32 cpu, struct task_struct *prev)
 {
 	dispatch_cpu(cpu, prev);
-}
-
-void BPF_STRUCT_OPS(pandemonium_runnable, struct task_struct *p, u64 enq_flags)
-{
-	struct task_ctx *taskc = try_lookup_task(p);
-	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
-	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
-
-	if (!taskc || !llcc)
-		return;
-	classify_runnable(taskc, cpuc, scx_bpf_now(),
-			  enq_flags & SCX_ENQ_WAKEUP);
-	queue_return(taskc);
-	queue_join_llc(p, taskc, llcc);
-	if (enq_flags & SCX_ENQ_WAKEUP) {
-		compositor_look(p, taskc, scx_bpf_now());
-		queue_bound_lag(p, taskc, llcc);
-	}
-	queue_join_clock(p, taskc, llcc);
 }
 
 void BPF_STRUCT_OPS(pandemonium_running, struct task_struct *p)
@@ -246,7 +226,6 @@ void BPF_STRUCT_OPS(pandemonium_exit, struct scx_exit_info *ei)
 SCX_OPS_DEFINE(pandemonium_ops, .select_cpu = (void *)pandemonium_select_cpu,
 	       .enqueue = (void *)pandemonium_enqueue,
 	       .dispatch = (void *)pandemonium_dispatch,
-	       .runnable = (void *)pandemonium_runnable,
 	       .running = (void *)pandemonium_running,
 	       .tick = (void *)pandemonium_tick,
 	       .stopping = (void *)pandemonium_stopping,
@@ -263,3 +242,22 @@ SCX_OPS_DEFINE(pandemonium_ops, .select_cpu = (void *)pandemonium_select_cpu,
 	       .init = (void *)pandemonium_init,
 	       .exit = (void *)pandemonium_exit, .timeout_ms = 10000,
 	       .name = "pandemonium");
+
+/*
+ * The rooms. They are compiled with this file as one unit, so that clang inlines
+ * across them, which a linker of BPF objects does not.
+ */
+#include "account.bpf.c"
+#include "classify.bpf.c"
+#include "compositor.bpf.c"
+#include "context.bpf.c"
+#include "dispatch.bpf.c"
+#include "dump.bpf.c"
+#include "idle.bpf.c"
+#include "place.bpf.c"
+#include "preempt.bpf.c"
+#include "queue.bpf.c"
+#include "rescue.bpf.c"
+#include "stats.bpf.c"
+#include "tasks.bpf.c"
+#include "topo.bpf.c"

@@ -2,6 +2,7 @@
 /* See place.bpf.h for the purpose. */
 #include "place.bpf.h"
 #include "classify.bpf.h"
+#include "compositor.bpf.h"
 #include "dispatch.bpf.h"
 #include "idle.bpf.h"
 #include "preempt.bpf.h"
@@ -89,6 +90,24 @@ static void sponsor_child(struct task_ctx *taskc, struct llc_ctx *llcc)
 }
 
 /*
+ * @p begins to wait, at @now, for a CPU of @llcc: after a sleep or as a new
+ * task. @cpuc is the CPU that we are on.
+ */
+static void become_ready(struct task_struct *p, struct task_ctx *taskc,
+			 struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
+{
+	taskc->enqueued_at = now;
+	if (taskc->is_away) {
+		queue_return(taskc);
+		classify_wakeup(taskc, cpuc, now);
+		compositor_look(p, taskc, now);
+	}
+	queue_join_llc(p, taskc, llcc);
+	queue_bound_lag(p, taskc, llcc);
+	queue_join_clock(p, taskc, llcc);
+}
+
+/*
  * Give @p, from ops.select_cpu(), to @cpu on the way that @path names; cpuc is
  * the CPU that we are on. Return @cpu.
  */
@@ -130,6 +149,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	struct cpu_ctx *prev_cpuc = lookup_cpu(prev_cpu);
 	bool is_sync = wake_flags & SCX_WAKE_SYNC, is_waker;
 	struct llc_ctx *llcc;
+	u64 now = scx_bpf_now();
 
 	if (!taskc || !cpuc || !prev_cpuc)
 		return prev_cpu;
@@ -137,9 +157,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	if (!llcc)
 		return prev_cpu;
 	is_waker = is_waking_itself(waker);
-	queue_return(taskc);
-	queue_join_llc(p, taskc, llcc);
-	queue_bound_lag(p, taskc, llcc);
+	become_ready(p, taskc, cpuc, llcc, now);
 	if (wake_flags & SCX_WAKE_FORK)
 		sponsor_child(taskc, llcc);
 	/*
@@ -162,7 +180,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 
 	if (is_waker &&
 	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_UNASKED_MAX_NS)) {
-		preempt_end_slice_in(cpuc, HANDOFF_WAIT_MAX_NS);
+		preempt_end_slice_in(cpuc, now, HANDOFF_WAIT_MAX_NS);
 		return place_on(p, taskc, cpuc, llcc, this_cpu,
 				STAT_PLACE_HANDOFF);
 	}
@@ -179,16 +197,19 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
  * Place @p, which only @cpuc's CPU may run.
  *
  *   1. A kernel thread of that CPU: next to run, since others depend on it,
- *	and at once if what runs there is of a lower tier.
+ *	and at once if what runs there is of a lower tier; but behind a brief
+ *	task that was given the CPU just before.
  *   2. A task that just woke and is above what runs there: at once.
  *   3. Else the own queue of the CPU.
  *
  * Return the path taken.
  */
 static enum stat_id enqueue_pinned(struct task_struct *p,
-				   struct task_ctx *taskc, struct llc_ctx *llcc,
-				   s32 cpu, u64 enq_flags)
+				   struct task_ctx *taskc,
+				   const struct cpu_ctx *cpuc,
+				   struct llc_ctx *llcc, u64 enq_flags)
 {
+	s32 cpu = cpuc->cpu;
 	bool is_kthread = (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 	bool is_urgent = enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ);
 
@@ -198,7 +219,9 @@ static enum stat_id enqueue_pinned(struct task_struct *p,
 		return is_kthread ? STAT_PLACE_KTHREAD : STAT_PLACE_PREEMPT;
 	}
 	if (is_kthread) {
-		insert_local(p, taskc, SCX_DSQ_LOCAL, enq_flags | SCX_ENQ_HEAD);
+		if (!preempt_is_briefly_granted(cpuc))
+			enq_flags |= SCX_ENQ_HEAD;
+		insert_local(p, taskc, SCX_DSQ_LOCAL, enq_flags);
 		return STAT_PLACE_KTHREAD;
 	}
 	queue_insert(p, taskc, llcc, queue_own(cpu), enq_flags);
@@ -286,11 +309,18 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	queue_leave(taskc);
 	stat_inc(this_cpuc, is_wakeup ? STAT_ENQ_WAKEUP : STAT_ENQ_REQUEUE);
 	classify_enqueued(this_cpuc, llcc);
-	queue_join_llc(p, taskc, llcc);
+	if (taskc->is_away || !taskc->enqueued_at) {
+		/* ops.select_cpu() was not asked, as for a pinned task. */
+		become_ready(p, taskc, this_cpuc, llcc, scx_bpf_now());
+	} else {
+		queue_join_llc(p, taskc, llcc);
+		if (!taskc->counted_weight)
+			queue_join_clock(p, taskc, llcc);
+	}
 	classify_served_tier(p, taskc, llcc);
 
 	if (is_pinned(p))
-		path = enqueue_pinned(p, taskc, llcc, cpu, enq_flags);
+		path = enqueue_pinned(p, taskc, cpuc, llcc, enq_flags);
 	else
 		path = enqueue_movable(p, taskc, llcc, cpu, enq_flags);
 	if (path < NR_STAT_IDS)

@@ -20,6 +20,8 @@ enum preempt_consts {
 	/* How long batch work may go on after it woke a task, and at least. */
 	HURRY_NS = 1 * NSEC_PER_MSEC,
 	HURRY_MIN_NS = 50 * NSEC_PER_USEC,
+	/* A task that usually runs for less is soon out of the way again. */
+	BRIEF_GRANT_NS = 500 * NSEC_PER_USEC,
 };
 
 struct slice_timer {
@@ -73,21 +75,31 @@ static void nudge_offline(struct bpf_timer *timer, struct cpu_ctx *cpuc)
 static int slice_timer_fn(void *map, u32 *key, struct bpf_timer *timer)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(*key);
-	u64 ends_at, now;
+	u64 now = scx_bpf_now(), armed_for, ends_at;
 
 	if (!cpuc)
 		return 0;
+	/*
+	 * Whoever arms it writes the end of the slice and then looks at the
+	 * timer; here it is the other way round, so that an end that relies on
+	 * this timer is seen. What another CPU writes in this very moment may be
+	 * missed and is put right by the next tick.
+	 */
+	armed_for = __sync_lock_test_and_set(&cpuc->timer_at, 0);
+	/*
+	 * It fires late if softirqs are put off; taken for punctual, each
+	 * lateness would stay. Out here the clock may be that of the last
+	 * switch, before that instant even.
+	 */
+	if (vtime_before(now, armed_for))
+		now = armed_for;
 	ends_at = READ_ONCE(cpuc->slice_ends_at);
-	WRITE_ONCE(cpuc->timer_at, 0);
 	if (cpuc->is_offline) {
 		nudge_offline(timer, cpuc);
 		return 0;
 	}
-	if (!ends_at)
+	if (!armed_for || !ends_at)
 		return 0;
-
-	/* scx_bpf_now() may be the time of the last switch out here. */
-	now = bpf_ktime_get_ns();
 	if (vtime_before(now, ends_at)) {
 		WRITE_ONCE(cpuc->timer_at, ends_at);
 		bpf_timer_start(timer, ends_at - now, BPF_F_TIMER_CPU_PIN);
@@ -203,6 +215,7 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 	if (!__sync_bool_compare_and_swap(&cpuc->is_victim, offer, 0))
 		return false;
 
+	WRITE_ONCE(cpuc->granted_ns, taskc->avg_runtime_ns);
 	unmark_victim(llcc, cpuc->cpu, victim_tier);
 	if (cpuc->is_busy && cpuc->curr_tier >= tier)
 		stat_inc(cpuc, STAT_PREEMPT_EQUAL);
@@ -291,6 +304,13 @@ __hidden bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc,
 	return llcc && claim(p, taskc, llcc, cpuc);
 }
 
+__hidden bool preempt_is_briefly_granted(const struct cpu_ctx *cpuc)
+{
+	u64 granted_ns = READ_ONCE(cpuc->granted_ns);
+
+	return granted_ns && granted_ns < BRIEF_GRANT_NS;
+}
+
 __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			    u32 tier)
 {
@@ -338,23 +358,24 @@ __hidden void preempt_update_idle(s32 cpu, bool is_idle)
 	cpuc->is_idle = is_idle;
 	/* Idle though somebody waits: nobody may come to ask it. */
 	if (is_idle && queue_nr_waiting(cpuc, llcc))
-		preempt_end_slice_in(cpuc, IDLE_PATIENCE_NS);
+		preempt_end_slice_in(cpuc, scx_bpf_now(), IDLE_PATIENCE_NS);
 }
 
 __hidden void preempt_hurry(struct cpu_ctx *cpuc, u64 vtime)
 {
-	u64 ran_ns = scx_bpf_now() - cpuc->took_at;
+	u64 now = scx_bpf_now(), ran_ns = now - cpuc->took_at;
 
 	if (vtime_before(curr_rank(cpuc), vtime + HEAD_START_LAT_CRITICAL_NS))
 		return;
-	preempt_end_slice_in(cpuc, ran_ns + HURRY_MIN_NS < HURRY_NS
-					   ? HURRY_NS - ran_ns
-					   : HURRY_MIN_NS);
+	preempt_end_slice_in(cpuc, now,
+			     ran_ns + HURRY_MIN_NS < HURRY_NS
+				     ? HURRY_NS - ran_ns
+				     : HURRY_MIN_NS);
 }
 
-__hidden void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 left_ns)
+__hidden void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns)
 {
-	u64 ends_at = bpf_ktime_get_ns() + left_ns, old_ends_at;
+	u64 ends_at = now + left_ns, old_ends_at;
 	struct slice_timer *st;
 	u32 key = cpuc->cpu;
 

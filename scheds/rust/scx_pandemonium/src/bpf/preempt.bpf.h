@@ -39,6 +39,12 @@ s32 preempt_claim_cpu(struct task_struct *p, struct task_ctx *taskc,
 /* Claim @cpu itself for @p. Return whether what runs there makes room. */
 bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc, s32 cpu);
 
+/*
+ * Return whether the CPU of @cpuc was just given to a task that has not begun to
+ * run and will not need it for long.
+ */
+bool preempt_is_briefly_granted(const struct cpu_ctx *cpuc);
+
 /* A task of @tier begins to run on @cpuc's CPU: offer it to those above it. */
 void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 tier);
 
@@ -64,9 +70,9 @@ void preempt_update_idle(s32 cpu, bool is_idle);
 void preempt_hurry(struct cpu_ctx *cpuc, u64 vtime);
 
 /*
- * End what runs on this CPU in @left_ns, between two ticks if need be, unless it
- * was to end before that already.
+ * End what runs on the CPU of @cpuc @left_ns after @now, between two ticks if
+ * need be, unless it was to end before that already.
  */
-void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 left_ns);
+void preempt_end_slice_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns);
 
 #endif /* __PREEMPT_BPF_H */

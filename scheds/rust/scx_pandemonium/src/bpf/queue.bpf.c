@@ -72,12 +72,9 @@ __hidden void queue_depart(struct task_ctx *taskc)
 
 __hidden void queue_return(struct task_ctx *taskc)
 {
-	struct llc_ctx *llcc;
+	struct llc_ctx *llcc = lookup_llc(taskc->llc_idx);
 
-	if (!taskc->is_away)
-		return;
 	taskc->is_away = 0;
-	llcc = lookup_llc(taskc->llc_idx);
 	if (!llcc)
 		return;
 	set_vtime(taskc, clock_return(&llcc->clock, taskc->left_lag,
@@ -136,16 +133,17 @@ static void queue_enter(struct task_ctx *taskc, u64 dsq_id)
 	__sync_fetch_and_add(&w->nr[group & 1], 1);
 }
 
-__hidden void queue_leave(struct task_ctx *taskc)
+__hidden bool queue_leave(struct task_ctx *taskc)
 {
 	struct waiters *w;
 
 	if (!taskc->waits_in)
-		return;
+		return false;
 	w = waiters_of(taskc->waits_in);
 	if (w)
 		__sync_fetch_and_add(&w->nr[taskc->waits_group & 1], -1);
 	taskc->waits_in = 0;
+	return true;
 }
 
 __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
@@ -159,11 +157,13 @@ __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 
 __hidden u64 queue_nr_inserts(void)
 {
-	struct llc_ctx *llcc;
-	u64 nr = 0;
+	struct llc_ctx *llcc = lookup_llc(0);
+	u64 nr = llcc ? READ_ONCE(llcc->nr_inserts) : 0;
 	u32 i;
 
-	bpf_for(i, 0, nr_llcs) {
+	if (nr_llcs == 1)
+		return nr;
+	bpf_for(i, 1, nr_llcs) {
 		llcc = lookup_llc(i);
 		if (!llcc)
 			break;
@@ -264,14 +264,12 @@ __hidden void queue_leave_clock(struct task_ctx *taskc)
 	bpf_spin_unlock(&llcc->clock_lock);
 }
 
-__hidden void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
+__hidden void queue_move_llc(struct task_struct *p, struct task_ctx *taskc,
 			     struct llc_ctx *llcc)
 {
 	bool is_counted = taskc->counted_weight;
 	struct llc_ctx *old_llcc;
 
-	if (taskc->llc_idx == llcc->idx)
-		return;
 	/* It leaves the old clock at the vtime that it had by that clock. */
 	queue_leave_clock(taskc);
 	old_llcc = lookup_llc(taskc->llc_idx);

@@ -54,8 +54,17 @@ s32 queue_init(void);
  * Bring @p over to the clock of @llcc: what it is owed stays the same, and its
  * weight counts there if it is runnable.
  */
-void queue_join_llc(struct task_struct *p, struct task_ctx *taskc,
+void queue_move_llc(struct task_struct *p, struct task_ctx *taskc,
 		    struct llc_ctx *llcc);
+
+/* The same, if it is not there yet. */
+static __always_inline void queue_join_llc(struct task_struct *p,
+					   struct task_ctx *taskc,
+					   struct llc_ctx *llcc)
+{
+	if (taskc->llc_idx != llcc->idx)
+		queue_move_llc(p, taskc, llcc);
+}
 
 /* The task of @taskc sleeps: the clock counts it no more, what it is owed stays. */
 void queue_depart(struct task_ctx *taskc);
@@ -100,8 +109,10 @@ u64 queue_nr_inserts(void);
  *
  * Asking the kernel instead is a hash lookup for each queue, several times
  * for each switch.
+ *
+ * Return whether it had waited in one.
  */
-void queue_leave(struct task_ctx *taskc);
+bool queue_leave(struct task_ctx *taskc);
 
 /* Return how many tasks wait in the queues that @cpuc's CPU serves first. */
 u32 queue_nr_waiting(const struct cpu_ctx *cpuc, const struct llc_ctx *llcc);

@@ -90,12 +90,12 @@ __hidden bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 }
 
 __hidden bool rescue_protect_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-				 struct llc_ctx *llcc)
+				 struct llc_ctx *llcc, u64 now)
 {
 	if (!taskc->is_rescued)
 		return false;
 	preempt_withdraw(cpuc, llcc);
-	preempt_end_slice_in(cpuc, RESCUE_RUN_NS);
+	preempt_end_slice_in(cpuc, now, RESCUE_RUN_NS);
 	return true;
 }
 

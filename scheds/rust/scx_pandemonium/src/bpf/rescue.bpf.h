@@ -26,7 +26,7 @@ bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
  * not preempt it, for a while. Return whether that is so.
  */
 bool rescue_protect_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-			struct llc_ctx *llcc);
+			struct llc_ctx *llcc, u64 now);
 
 /* The run of the task of @taskc is over. */
 void rescue_end_run(struct task_ctx *taskc);
