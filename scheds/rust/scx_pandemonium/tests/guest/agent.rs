@@ -12,12 +12,16 @@
 //!   times, with counts of the same by the kernel.
 //! - `stats-of-load SECONDS`: the telemetry of so many seconds, with the number
 //!   of the kernel's switches to a normal task.
+//! - `stats-of-waiters SECONDS`: the telemetry of so many seconds of batch work
+//!   that sleeps now and then beside hogs, with each of its waits by the kernel's
+//!   trace.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
 //! - `load ...`: see load.rs. `crowd ...`: see crowd.rs.
 //! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::process::ExitCode;
@@ -44,6 +48,21 @@ const ANSWER_LIMIT_MS: u64 = 5000;
 
 /// How long each sleep of the known sleeper is.
 const SLEEP: Duration = Duration::from_millis(1);
+
+/// The waiters beside hogs: how often they wake and how long they work then, which
+/// makes them batch work.
+const WAITER: &str = "waiter";
+const NR_WAITERS: usize = 4;
+const NR_HOGS_BESIDE_WAITERS: usize = 2;
+const WAITER_PERIOD: Duration = Duration::from_millis(80);
+const WAITER_BURST: Duration = Duration::from_millis(20);
+/// Time in which they become known.
+const WARM_UP: Duration = Duration::from_millis(700);
+
+/// Where the kernel traces.
+const TRACING: &str = "/sys/kernel/tracing";
+/// The trace event that a wait begins with; SWITCH_EVENT ends it.
+const WAKING_EVENT: &str = "/sys/kernel/tracing/events/sched/sched_waking";
 
 /// The trace event that a wakeup is counted by.
 const WAKEUP_EVENT: &str = "/sys/kernel/tracing/events/sched/sched_wakeup";
@@ -83,6 +102,7 @@ fn answer(words: &[&str]) -> Result<String> {
         ["stats-of-ms", ms] => stats_of_ms(ms.parse()?),
         ["stats-of-sleeper", nr_sleeps] => stats_of_sleeper(nr_sleeps.parse()?),
         ["stats-of-load", seconds] => stats_of_load(seconds.parse()?),
+        ["stats-of-waiters", seconds] => stats_of_waiters(seconds.parse()?),
         ["rodata"] => rodata(),
         ["load", words @ ..] => load::run(words),
         ["crowd", words @ ..] => crowd::run(words),
@@ -210,6 +230,70 @@ fn stats_of_load(seconds: f64) -> Result<String> {
         "nr_switches_most": after - before,
     });
     Ok(counted.to_string())
+}
+
+/// Give what the scheduler says of the waits of `seconds` beside the waits of the
+/// waiters by the kernel's trace, in us.
+fn stats_of_waiters(seconds: f64) -> Result<String> {
+    let interval = Duration::from_secs_f64(seconds);
+    let ends_at = Instant::now() + WARM_UP * 2 + interval;
+    let mut threads = Vec::new();
+    for _ in 0..NR_HOGS_BESIDE_WAITERS {
+        threads.push(roles::spawn("hog", move || {
+            roles::act(Duration::ZERO, Duration::ZERO, ends_at)
+        })?);
+    }
+    for nr in 0..NR_WAITERS {
+        threads.push(roles::spawn(&format!("{WAITER}{nr}"), move || {
+            roles::act(WAITER_PERIOD, WAITER_BURST, ends_at)
+        })?);
+    }
+    sleep(WARM_UP);
+
+    let mut stats = Stats::connect()?;
+    let events = [(WAKING_EVENT, "comm"), (SWITCH_EVENT, "next_comm")];
+    for (event, comm) in events {
+        fs::write(format!("{event}/filter"), format!("{comm} ~ \"{WAITER}*\""))?;
+        fs::write(format!("{event}/enable"), "1").context("tracing")?;
+    }
+    stats.read()?;
+    sleep(interval);
+    let metrics = stats.read()?;
+    for (event, _) in events {
+        fs::write(format!("{event}/enable"), "0")?;
+        fs::write(format!("{event}/filter"), "0")?;
+    }
+    let trace = fs::read_to_string(format!("{TRACING}/trace")).context("reading the trace")?;
+    threads.into_iter().try_for_each(roles::join)?;
+    Ok(json!({ "metrics": metrics, "waits_us": waits_us(&trace)? }).to_string())
+}
+
+/// The waits from wakeup to run in the lines of a trace, in us, the shortest
+/// first, as in
+/// `hog-9 [001] d.h2. 1.000001: sched_waking: comm=waiter0 pid=8 prio=120 ...` and
+/// `hog-9 [001] d..2. 1.000002: sched_switch: ... ==> next_comm=waiter0 next_pid=8 ...`.
+fn waits_us(trace: &str) -> Result<Vec<u64>> {
+    let mut woken_at_us: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut waits_us = Vec::new();
+    for line in trace.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split_whitespace().rev();
+        let is_switch = line.contains(" sched_switch: ");
+        let key = if is_switch { "next_pid=" } else { "pid=" };
+        let pid = words.find_map(|word| word.strip_prefix(key));
+        let event = words.find(|word| word.starts_with("sched_"));
+        let at = words.next().and_then(|word| word.strip_suffix(':'));
+        let (Some(pid), Some(_), Some(at)) = (pid, event, at) else {
+            bail!("cannot read {line:?}");
+        };
+        let at_us: u64 = at.replace('.', "").parse().context("a time")?;
+        if !is_switch {
+            woken_at_us.insert(pid, at_us);
+        } else if let Some(woken_at_us) = woken_at_us.remove(pid) {
+            waits_us.push(at_us - woken_at_us);
+        }
+    }
+    waits_us.sort_unstable();
+    Ok(waits_us)
 }
 
 /// Wakeups of normal tasks.

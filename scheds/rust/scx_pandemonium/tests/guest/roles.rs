@@ -145,7 +145,7 @@ pub fn spawn<T: Send + 'static>(
 
 /// Wake every `period` and use `burst` of CPU time, until `ends_at`. A wakeup
 /// that comes too late moves those after it.
-fn act(period: Duration, burst: Duration, ends_at: Instant) -> Result<()> {
+pub fn act(period: Duration, burst: Duration, ends_at: Instant) -> Result<()> {
     let mut wakes_at = Instant::now();
     while Instant::now() < ends_at {
         if period.is_zero() {

@@ -3,6 +3,7 @@
 //! the kernel counted.
 
 use anyhow::{Context, Result};
+use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::kernels;
@@ -164,6 +165,56 @@ fn the_telemetry_agrees_with_the_counts_of_the_kernel() -> Result<()> {
         format!("the monitor printed {nr_lines} lines")
     })?;
     told.check_stops()
+}
+
+/// How long the waits of batch work are looked at, and how many there must be.
+const WAITERS_SECONDS: u32 = 3;
+const NR_WAITS_MIN: usize = 120;
+/// A bucket of the histogram is up to an eighth wide.
+const BUCKET_PCT: u64 = 13;
+/// The intervals of the two counts may differ by so many waits.
+const NR_WAITS_APART: usize = 2;
+
+fn waits_are_true(kernel: &Kernel) -> Result<()> {
+    let script =
+        format!("begin\nfact waits $(agent stats-of-waiters {WAITERS_SECONDS})\nstop INT\n");
+    let told = World::flat(kernel, 2)?.run(&script)?;
+    let found = told.one("waits")?;
+    let found = Found { told: &told, found };
+    let waits_us: Vec<u64> = serde_json::from_value(found.found["waits_us"].clone())?;
+    let nr_waits = waits_us.len();
+    told.check(nr_waits >= NR_WAITS_MIN, || {
+        format!("{nr_waits} waits were traced")
+    })?;
+
+    let rank = nr_waits * 99 / 100;
+    let least_us = waits_us[rank - NR_WAITS_APART];
+    let most_us = waits_us[(rank + NR_WAITS_APART).min(nr_waits - 1)];
+    let said_us = found.count("batch_p99_us")?;
+    println!("p99 of {nr_waits} waits: {said_us} us, by the trace {least_us} to {most_us}");
+    told.check(
+        (least_us * (100 - BUCKET_PCT)..=most_us * (100 + BUCKET_PCT)).contains(&(said_us * 100)),
+        || format!("a p99 of {said_us} us, by the trace {least_us} to {most_us}"),
+    )?;
+
+    let mean_us = waits_us.iter().sum::<u64>() / nr_waits as u64;
+    let said_us = found.count("batch_mean_us")?;
+    println!("mean: {said_us} us, by the trace {mean_us}");
+    told.check(
+        said_us.abs_diff(mean_us) * 100 <= mean_us * BUCKET_PCT,
+        || format!("a mean of {said_us} us, by the trace {mean_us}"),
+    )?;
+    told.check_stops()
+}
+
+#[test]
+fn waits_are_those_that_the_kernel_traces() -> Result<()> {
+    waits_are_true(&kernels::first()?)
+}
+
+#[test]
+fn waits_are_those_that_the_second_kernel_traces() -> Result<()> {
+    kernels::on_second(waits_are_true)
 }
 
 const NR_CPUS: u32 = 4;
