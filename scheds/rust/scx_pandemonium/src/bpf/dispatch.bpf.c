@@ -239,8 +239,11 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		stat_inc(cpuc, STAT_DISPATCH_EMPTY);
 }
 
-/* End what runs on @cpuc's CPU once it has used its part of @slice_ns. */
-static void bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
+/*
+ * End what runs on @cpuc's CPU once it has used its part of @slice_ns. Return
+ * whether it has, at @used_ns.
+ */
+static bool bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
 		      u64 used_ns, u64 now)
 {
 	u32 nr_waiting = queue_nr_waiting(cpuc, llcc);
@@ -248,7 +251,7 @@ static void bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
 
 	if (!nr_waiting) {
 		WRITE_ONCE(cpuc->slice_ends_at, 0);
-		return;
+		return false;
 	}
 	/* What is as short as can be gets no shorter, at the price of a division. */
 	if (slice_ns > SLICE_MIN_NS)
@@ -260,12 +263,18 @@ static void bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
 					   slice_ns);
 	slice_ns = slice_for_weight(slice_ns, cpuc->curr_weight);
 	preempt_end_slice_in(cpuc, now, slice_left(slice_ns, used_ns));
+	return used_ns >= slice_ns;
 }
 
 __hidden void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 				 struct llc_ctx *llcc, u64 now)
 {
-	bound_run(cpuc, llcc, taskc->slice_ns, taskc->slice_used_ns, now);
+	/*
+	 * Its turn is over even if it never lasts until the timer fires, else one
+	 * that is preempted again and again would keep its place for ever.
+	 */
+	if (bound_run(cpuc, llcc, taskc->slice_ns, taskc->slice_used_ns, now))
+		taskc->is_rotated = 1;
 }
 
 __hidden void dispatch_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
