@@ -530,14 +530,35 @@ proptest! {
     }
 
     #[test]
-    fn waiters_never_lengthen_a_slice(
+    fn waiters_shorten_a_slice_until_they_are_a_crowd(
         waiting in 0u64..10_000, more in 0u64..10_000, cpus in 1u32..1024,
     ) {
+        let (min, crowd) = (
+            u64::from(slice_consts_SLICE_MIN_NS),
+            u64::from(slice_consts_SLICE_CROWD_NS),
+        );
         // SAFETY: pure arithmetic on its arguments.
-        unsafe {
-            let slice = |nr| slice_contended(nr, cpus, 8 * MSEC, 20 * MSEC);
+        let slice = |nr| unsafe { slice_contended(nr, cpus, 8 * MSEC, 20 * MSEC) };
+        prop_assert!(slice(waiting) >= min);
+        if (waiting + more + u64::from(cpus)) * min <= 8 * MSEC * u64::from(cpus) {
             prop_assert!(slice(waiting + more) <= slice(waiting));
-            prop_assert!(slice(waiting) >= u64::from(slice_consts_SLICE_MIN_NS));
+        } else {
+            prop_assert!(slice(waiting + more) <= crowd);
         }
+    }
+
+    #[test]
+    fn a_crowd_lengthens_a_slice_again(cpus in 1u32..1024) {
+        // SAFETY: pure arithmetic on its arguments.
+        let slice = |nr| unsafe { slice_contended(nr, cpus, 8 * MSEC, 20 * MSEC) };
+        let cpus = u64::from(cpus);
+        prop_assert!(slice(7 * cpus) < slice(15 * cpus) && slice(15 * cpus) < slice(39 * cpus));
+    }
+
+    #[test]
+    fn a_crowd_does_not_lengthen_the_longest_slice(waiting in 0u64..10_000, cpus in 1u32..1024) {
+        let max = u64::from(slice_consts_SLICE_MIN_NS);
+        // SAFETY: pure arithmetic on its arguments.
+        prop_assert_eq!(unsafe { slice_contended(waiting, cpus, 8 * MSEC, max) }, max);
     }
 }

@@ -18,6 +18,8 @@ enum slice_consts {
 	 * switch with its callbacks is some 8 000 instructions).
 	 */
 	SLICE_MIN_NS = 1 * NSEC_PER_MSEC,
+	/* What a slice is near to in a crowd. */
+	SLICE_CROWD_NS = 2 * SLICE_MIN_NS,
 	/* A run that was preempted goes on for this long at least. */
 	SLICE_LEFT_MIN_NS = 100 * NSEC_PER_USEC,
 };
@@ -52,17 +54,23 @@ static inline u64 slice_for_tier(enum tier tier, u64 avg_runtime_ns,
  * Return how long a batch task may run on while @nr_waiting others wait for
  * @nr_cpus CPUs, so that each gets a turn within about @target_ns.
  *
+ * That falls to SLICE_MIN_NS as more wait. Where still more do, the target is
+ * out of reach whatever the slice is, and switches would only be what is left of
+ * short ones: it rises again, towards SLICE_CROWD_NS.
+ *
  * The result lies between SLICE_MIN_NS and @max_ns.
  */
 static inline u64 slice_contended(u64 nr_waiting, u32 nr_cpus, u64 target_ns,
 				  u64 max_ns)
 {
-	u64 nr_turns = nr_waiting + nr_cpus;
+	u64 nr_turns = nr_waiting + nr_cpus, slice_ns;
 
 	if (!nr_cpus)
 		return SLICE_MIN_NS;
-	return slice_clamp(target_ns * nr_cpus / nr_turns, SLICE_MIN_NS,
-			   max_ns);
+	slice_ns = target_ns * nr_cpus / nr_turns;
+	if (slice_ns < SLICE_MIN_NS)
+		slice_ns = SLICE_CROWD_NS - slice_ns;
+	return slice_clamp(slice_ns, SLICE_MIN_NS, max_ns);
 }
 
 /*
