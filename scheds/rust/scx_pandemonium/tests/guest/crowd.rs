@@ -9,6 +9,7 @@
 //!   and is asleep for more than 200 ms before the next.
 //! - `pipe` and `futex` are pairs: two tasks that wake each other without a
 //!   pause, through pipes or a futex.
+//! - `uneven` is a pair with pipes, one of which works for 60 us in each round.
 //!
 //! The answer is a line for each member. One that works waits from when it is to
 //! begin, or looked at the clock last, until it looks again; a pair for as long
@@ -33,6 +34,9 @@ const START: Duration = Duration::from_millis(100);
 
 /// CPU time between two looks at the clock.
 const LOOK: Duration = Duration::from_micros(50);
+
+/// CPU time in a round of the one that works more.
+const UNEVEN_BURST: Duration = Duration::from_micros(60);
 
 /// When a member that has worked goes on.
 #[derive(Clone, Copy)]
@@ -122,7 +126,8 @@ fn hire(kind: &str, plan: Plan) -> Result<JoinHandle<Result<Member>>> {
         "hog" => HOG,
         "builder" => BUILDER,
         "wave" => WAVE,
-        "pipe" => return hire_pipe_pair(plan),
+        "pipe" => return hire_pipe_pair("pipe", Duration::ZERO, plan),
+        "uneven" => return hire_pipe_pair("uneven", UNEVEN_BURST, plan),
         "futex" => return hire_futex_pair(plan),
         _ => bail!("no such kind: {kind}"),
     };
@@ -209,7 +214,12 @@ fn go_round(
 /// The byte that ends a pair.
 const LAST: u8 = 1;
 
-fn hire_pipe_pair(plan: Plan) -> Result<JoinHandle<Result<Member>>> {
+/// The first of the pair works for `burst` before it passes the byte on.
+fn hire_pipe_pair(
+    kind: &'static str,
+    burst: Duration,
+    plan: Plan,
+) -> Result<JoinHandle<Result<Member>>> {
     let (mut our_ear, mut their_mouth) = std::io::pipe().context("making a pipe")?;
     let (their_ear, mut our_mouth) = std::io::pipe().context("making a pipe")?;
     let partner = spawn("pipe_b", move || {
@@ -218,7 +228,8 @@ fn hire_pipe_pair(plan: Plan) -> Result<JoinHandle<Result<Member>>> {
         Ok(cpu_time())
     })?;
     spawn("pipe_a", move || {
-        go_round("pipe", plan, partner, |is_last| {
+        go_round(kind, plan, partner, |is_last| {
+            work(burst);
             our_mouth.write_all(&[u8::from(is_last)])?;
             Ok(our_ear.read_exact(&mut [0])?)
         })

@@ -63,6 +63,37 @@ fn share(kernel: &Kernel, nr_cpus: u32, nr_pairs: u32, nr_hogs: u32) -> Result<(
     told.check_stops()
 }
 
+/// The one that works less is owed time and takes the CPU from the other whenever
+/// that passes the byte on, long before its slice ends.
+const UNEVEN_SCRIPT: &str = "\
+begin
+crowd uneven $SECONDS uneven*1 hog*$NR_HOGS
+stop INT
+";
+
+const NR_HOGS_BESIDE_UNEVEN: u32 = 4;
+
+fn uneven_share(kernel: &Kernel) -> Result<()> {
+    let script = format!("SECONDS={SECONDS}\nNR_HOGS={NR_HOGS_BESIDE_UNEVEN}\n{UNEVEN_SCRIPT}");
+    let told = World::flat(kernel, 1)?.run(&script)?;
+    let due = Duration::from_secs(SECONDS.into()) / (NR_HOGS_BESIDE_UNEVEN + 2);
+    let most = due * 2;
+    for member in crowd::check(&told, "uneven", WAIT_MAX)? {
+        told.check(member.cpu <= most, || {
+            format!(
+                "a {} got {:.1?}, not up to {most:.1?}",
+                member.kind, member.cpu
+            )
+        })?;
+    }
+    told.check_stops()
+}
+
+#[test]
+fn a_pair_that_preempts_itself_gets_no_more_than_its_share() -> Result<()> {
+    uneven_share(&kernels::first()?)
+}
+
 #[test]
 fn pairs_beside_hogs_on_2_cpus_get_no_more_than_their_share() -> Result<()> {
     share(&kernels::first()?, 2, 4, 6)
