@@ -377,8 +377,19 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         for (name, version) in commands {
             let path = dir.path().join(name);
-            fs::write(&path, format!("#!/bin/sh\necho '{version}'\n")).expect("a command");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
+            // Written by a child: what another test forks meanwhile would inherit
+            // the open file, and nothing that is open for writing can be run.
+            let made = Command::new("sh")
+                .args([
+                    "-c",
+                    "printf '#!/bin/sh\\necho \"%s\"\\n' \"$2\" >\"$1\" && chmod 755 \"$1\"",
+                ])
+                .arg("sh")
+                .arg(&path)
+                .arg(version)
+                .status()
+                .expect("sh");
+            assert!(made.success(), "{} was not made", path.display());
         }
         let machine = Machine {
             path: vec![dir.path().to_path_buf()],
