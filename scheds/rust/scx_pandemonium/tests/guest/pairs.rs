@@ -20,16 +20,32 @@ crowd members $SECONDS pipe*$NR_EACH futex*$NR_EACH hog*$NR_HOGS
 stop INT
 ";
 
-/// Of a pair one task sleeps while the other runs, and what it is owed for that
-/// is bounded. So a pair is due something between what one and what two tasks
-/// that always work are due; hogs are not to get less than in the second case,
-/// by this much.
-const TOLERANCE_PCT: u32 = 20;
+/// Pairs beside hogs, and how far from its due a member may be.
+struct Load {
+    nr_cpus: u32,
+    nr_pairs: u32,
+    nr_hogs: u32,
+    seconds: u32,
+    tolerance_pct: u32,
+}
 
-/// A crowd's test is longer and the tolerance wider: what a task may be owed and
-/// may owe, 40 ms in all, is much of what it is due there.
-const CROWD_SECONDS: u32 = 6;
-const CROWD_TOLERANCE_PCT: u32 = 35;
+const FEW: Load = Load {
+    nr_cpus: 2,
+    nr_pairs: 4,
+    nr_hogs: 6,
+    seconds: SECONDS,
+    tolerance_pct: 20,
+};
+
+/// Longer and with more tolerance: what a task may be owed and may owe, 40 ms in
+/// all, is much of what it is due here.
+const CROWD: Load = Load {
+    nr_cpus: 1,
+    nr_pairs: 10,
+    nr_hogs: 20,
+    seconds: 6,
+    tolerance_pct: 35,
+};
 
 /// The least for a pair, of what a hog is due beside pairs that count as one.
 const PAIR_MIN_PCT: u32 = 50;
@@ -37,12 +53,18 @@ const PAIR_MIN_PCT: u32 = 50;
 /// The longest time that a hog waits, or that a round trip takes.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-fn share(kernel: &Kernel, nr_cpus: u32, nr_pairs: u32, nr_hogs: u32) -> Result<()> {
-    let (seconds, tolerance_pct) = if nr_cpus == 1 {
-        (CROWD_SECONDS, CROWD_TOLERANCE_PCT)
-    } else {
-        (SECONDS, TOLERANCE_PCT)
-    };
+/// Of a pair one task sleeps while the other runs, and what it is owed for that
+/// is bounded. So a pair is due something between what one and what two tasks
+/// that always work are due; hogs are not to get less than in the second case,
+/// by `tolerance_pct`.
+fn share(kernel: &Kernel, load: &Load) -> Result<()> {
+    let Load {
+        nr_cpus,
+        nr_pairs,
+        nr_hogs,
+        seconds,
+        tolerance_pct,
+    } = *load;
     let script = format!(
         "SECONDS={seconds}\nNR_EACH={}\nNR_HOGS={nr_hogs}\n{SCRIPT}",
         nr_pairs / 2
@@ -83,9 +105,10 @@ stop INT
 
 const NR_HOGS_BESIDE_UNEVEN: u32 = 4;
 
-fn uneven_share(kernel: &Kernel) -> Result<()> {
+#[test]
+fn a_pair_that_preempts_itself_gets_no_more_than_its_share() -> Result<()> {
     let script = format!("SECONDS={SECONDS}\nNR_HOGS={NR_HOGS_BESIDE_UNEVEN}\n{UNEVEN_SCRIPT}");
-    let told = World::flat(kernel, 1)?.run(&script)?;
+    let told = World::flat(&kernels::first()?, 1)?.run(&script)?;
     let due = Duration::from_secs(SECONDS.into()) / (NR_HOGS_BESIDE_UNEVEN + 2);
     let most = due * 2;
     for member in crowd::check(&told, "uneven", WAIT_MAX)? {
@@ -100,21 +123,16 @@ fn uneven_share(kernel: &Kernel) -> Result<()> {
 }
 
 #[test]
-fn a_pair_that_preempts_itself_gets_no_more_than_its_share() -> Result<()> {
-    uneven_share(&kernels::first()?)
-}
-
-#[test]
 fn pairs_beside_hogs_on_2_cpus_get_no_more_than_their_share() -> Result<()> {
-    share(&kernels::first()?, 2, 4, 6)
+    share(&kernels::first()?, &FEW)
 }
 
 #[test]
 fn forty_tasks_on_one_cpu_share_it_with_pairs_among_them() -> Result<()> {
-    share(&kernels::first()?, 1, 10, 20)
+    share(&kernels::first()?, &CROWD)
 }
 
 #[test]
 fn pairs_beside_hogs_get_no_more_than_their_share_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(|kernel| share(kernel, 2, 4, 6))
+    kernels::on_second(|kernel| share(kernel, &FEW))
 }
