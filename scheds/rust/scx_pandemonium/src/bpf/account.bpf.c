@@ -157,15 +157,24 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
 	u64 now = scx_bpf_now();
+	bool stays;
 
 	if (!taskc || !llcc)
 		return;
-	end_run(p, taskc, llcc, now, is_runnable);
+	/*
+	 * Whom a change of nice or affinity takes off the CPU is about to be
+	 * queued again, as if it had been preempted. If it was about to sleep, it
+	 * seems to do so now and to wake at once.
+	 */
+	stays = is_runnable || !p->__state;
+	end_run(p, taskc, llcc, now, stays);
 	rescue_end_run(taskc);
 	cpuc->is_busy = 0;
 	WRITE_ONCE(cpuc->slice_ends_at, 0);
-	if (!is_runnable) {
+	if (!stays) {
 		taskc->is_rotated = 1;
+		queue_depart(taskc, llcc);
+		classify_sleep(p, taskc, now);
 		return;
 	}
 	taskc->enqueued_at = now;

@@ -33,7 +33,11 @@ void account_running(struct task_struct *p);
  */
 void account_tick(struct task_struct *p);
 
-/* ops.stopping(): @p leaves its CPU; @is_runnable if not of its own will. */
+/*
+ * ops.stopping(): @p leaves its CPU; @is_runnable if not of its own will. If it
+ * sleeps, this is all that is heard of it until it wakes: what ops.quiescent()
+ * would tell is known already, and to be called costs.
+ */
 void account_stopping(struct task_struct *p, bool is_runnable);
 
 #endif /* __ACCOUNT_BPF_H */

@@ -15,7 +15,10 @@
 /* ops.dispatch(). */
 void dispatch_cpu(s32 cpu, struct task_struct *prev);
 
-/* @taskc begins a run on the CPU of @cpuc: bound it if others wait. */
+/*
+ * @taskc begins a run on the CPU of @cpuc: bound it if others wait. If its slice
+ * is used up, its turn is over with that.
+ */
 void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 			struct llc_ctx *llcc, u64 now);
 

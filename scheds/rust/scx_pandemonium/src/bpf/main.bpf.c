@@ -96,22 +96,6 @@ void BPF_STRUCT_OPS(pandemonium_stopping, struct task_struct *p, bool runnable)
 	account_stopping(p, runnable);
 }
 
-void BPF_STRUCT_OPS(pandemonium_quiescent, struct task_struct *p, u64 deq_flags)
-{
-	struct task_ctx *taskc = try_lookup_task(p);
-
-	if (!taskc)
-		return;
-	queue_leave(taskc);
-	/* Not every dequeue is a sleep: a change of nice is none. */
-	if (!(deq_flags & SCX_DEQ_SLEEP)) {
-		queue_leave_clock(taskc);
-		return;
-	}
-	queue_depart(taskc);
-	classify_sleep(p, taskc, scx_bpf_now());
-}
-
 void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)
 {
 	preempt_update_idle(cpu, idle);
@@ -187,6 +171,23 @@ void BPF_STRUCT_OPS(pandemonium_enable, struct task_struct *p)
 	taskc->is_rotated = 1;
 }
 
+void BPF_STRUCT_OPS(pandemonium_set_weight, struct task_struct *p, u32 weight)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+
+	/* It counts anew, with its new weight, when it is queued again. */
+	if (taskc)
+		queue_leave_clock(taskc);
+}
+
+void BPF_STRUCT_OPS(pandemonium_disable, struct task_struct *p)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+
+	if (taskc)
+		queue_forget(taskc);
+}
+
 void BPF_STRUCT_OPS(pandemonium_dump, struct scx_dump_ctx *dctx)
 {
 	dump_all();
@@ -229,13 +230,14 @@ SCX_OPS_DEFINE(pandemonium_ops, .select_cpu = (void *)pandemonium_select_cpu,
 	       .running = (void *)pandemonium_running,
 	       .tick = (void *)pandemonium_tick,
 	       .stopping = (void *)pandemonium_stopping,
-	       .quiescent = (void *)pandemonium_quiescent,
 	       .update_idle = (void *)pandemonium_update_idle,
 	       .cpu_release = (void *)pandemonium_cpu_release,
 	       .cpu_online = (void *)pandemonium_cpu_online,
 	       .cpu_offline = (void *)pandemonium_cpu_offline,
 	       .init_task = (void *)pandemonium_init_task,
 	       .enable = (void *)pandemonium_enable,
+	       .set_weight = (void *)pandemonium_set_weight,
+	       .disable = (void *)pandemonium_disable,
 	       .dump = (void *)pandemonium_dump,
 	       .dump_cpu = (void *)pandemonium_dump_cpu,
 	       .dump_task = (void *)pandemonium_dump_task,

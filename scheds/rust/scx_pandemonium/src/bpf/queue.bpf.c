@@ -52,12 +52,8 @@ static void set_vtime(struct task_ctx *taskc, u64 vtime)
 	taskc->place_vtime = vtime;
 }
 
-__hidden void queue_depart(struct task_ctx *taskc)
+__hidden void queue_depart(struct task_ctx *taskc, const struct llc_ctx *llcc)
 {
-	struct llc_ctx *llcc = lookup_llc(taskc->llc_idx);
-
-	if (!llcc)
-		return;
 	taskc->is_away = 1;
 	/*
 	 * Its lag is that behind the others, whose average is what it comes back
@@ -65,7 +61,6 @@ __hidden void queue_depart(struct task_ctx *taskc)
 	 * much for each sleep: enough for two tasks that wake each other to stay
 	 * near the clock whatever they use.
 	 */
-	queue_leave_clock(taskc);
 	taskc->left_lag = llcc->clock.at - taskc->vtime;
 	taskc->left_served = llcc->clock.served;
 }
@@ -216,13 +211,14 @@ __hidden void queue_charge(struct task_struct *p, struct task_ctx *taskc,
 			queue_join_clock(p, taskc, llcc);
 		return;
 	}
-	weight = feasible_weight(p, taskc, llcc);
+	weight = stays ? feasible_weight(p, taskc, llcc) : 0;
 
 	bpf_spin_lock(&llcc->clock_lock);
 	clock_advance(&llcc->clock, step, old_weight);
 	if (weight != old_weight || bounded != vtime) {
 		clock_leave(&llcc->clock, vtime, old_weight);
-		clock_join(&llcc->clock, bounded, weight);
+		if (weight)
+			clock_join(&llcc->clock, bounded, weight);
 	}
 	bpf_spin_unlock(&llcc->clock_lock);
 
@@ -262,6 +258,13 @@ __hidden void queue_leave_clock(struct task_ctx *taskc)
 	bpf_spin_lock(&llcc->clock_lock);
 	clock_leave(&llcc->clock, vtime, weight);
 	bpf_spin_unlock(&llcc->clock_lock);
+}
+
+__hidden void queue_forget(struct task_ctx *taskc)
+{
+	queue_leave(taskc);
+	queue_leave_clock(taskc);
+	taskc->enqueued_at = 0;
 }
 
 __hidden void queue_move_llc(struct task_struct *p, struct task_ctx *taskc,

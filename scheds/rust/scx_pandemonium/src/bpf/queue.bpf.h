@@ -66,8 +66,11 @@ static __always_inline void queue_join_llc(struct task_struct *p,
 		queue_move_llc(p, taskc, llcc);
 }
 
-/* The task of @taskc sleeps: the clock counts it no more, what it is owed stays. */
-void queue_depart(struct task_ctx *taskc);
+/*
+ * The task of @taskc sleeps, and the clock of @llcc counts it no more: what it is
+ * owed stays.
+ */
+void queue_depart(struct task_ctx *taskc, const struct llc_ctx *llcc);
 
 /* It wakes: it is owed what it was when it fell asleep, and more. */
 void queue_return(struct task_ctx *taskc);
@@ -119,8 +122,8 @@ u32 queue_nr_waiting(const struct cpu_ctx *cpuc, const struct llc_ctx *llcc);
 
 /*
  * @p of @llcc ran for @ran_ns: it is charged for it and the clock moves on. If
- * it is still owed more than anybody may be, it loses the rest. @stays if it
- * remains runnable.
+ * it is still owed more than anybody may be, it loses the rest. Unless it @stays
+ * runnable, the clock counts it no more.
  */
 void queue_charge(struct task_struct *p, struct task_ctx *taskc,
 		  struct llc_ctx *llcc, u64 ran_ns, bool stays);
@@ -131,6 +134,9 @@ void queue_join_clock(struct task_struct *p, struct task_ctx *taskc,
 
 /* The task of @taskc is runnable no longer: undo queue_join_clock(). */
 void queue_leave_clock(struct task_ctx *taskc);
+
+/* It is ours no more, perhaps while it waits: nobody counts it or its wait. */
+void queue_forget(struct task_ctx *taskc);
 
 /*
  * Let what waits for @cpu alone, or was on it, go to the global DSQ.
