@@ -228,7 +228,10 @@ fn configure(
     let ops = skel.struct_ops.pandemonium_ops_mut();
     ops.exit_dump_len = opts.exit_dump_len;
     // An older kernel rejects a flag that it does not know; those are 0 here.
+    // The kernel would put a task that cannot migrate on the CPU where it is, and
+    // takes one for such that loses its CPU to a higher class.
     ops.flags = *compat::SCX_OPS_ENQ_EXITING
+        | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
         | *compat::SCX_OPS_KEEP_BUILTIN_IDLE
         | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
     info!("scheduler flags: {:#x}", ops.flags);

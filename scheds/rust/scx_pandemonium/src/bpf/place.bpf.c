@@ -27,10 +27,21 @@ enum place_consts {
 	HANDOFF_WAIT_MAX_NS = 1 * NSEC_PER_MSEC,
 };
 
-/* Return whether only one CPU may run @p, now or ever. */
-static bool is_pinned(const struct task_struct *p)
+/*
+ * Return whether only one CPU may run @p, now or ever.
+ *
+ * NOTE: to call a BPF program may disable migration of whom it interrupts, and
+ * ops.cpu_release() calls another one for the task that lost its CPU. For that
+ * one two levels mean nothing.
+ */
+static bool is_pinned(const struct task_struct *p, u64 enq_flags)
 {
-	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
+	if (p->nr_cpus_allowed == 1)
+		return true;
+	if ((enq_flags & SCX_ENQ_REENQ) && p->migration_disabled == 2 &&
+	    p == bpf_get_current_task_btf())
+		return false;
+	return is_migration_disabled(p);
 }
 
 /* Give @p straight to the local DSQ that @dsq_id names. */
@@ -269,12 +280,13 @@ static enum stat_id enqueue_movable(struct task_struct *p,
  * there was one.
  */
 static bool kick_idle(struct task_struct *p, struct task_ctx *taskc,
-		      struct cpu_ctx *cpuc, struct llc_ctx *llcc, s32 cpu)
+		      struct cpu_ctx *cpuc, struct llc_ctx *llcc, s32 cpu,
+		      bool is_movable)
 {
 	s32 target = cpu;
 
 	if (!scx_bpf_test_and_clear_cpu_idle(cpu)) {
-		if (is_pinned(p))
+		if (!is_movable)
 			return false;
 		target = idle_pick_cpu(p, cpu);
 	}
@@ -297,6 +309,7 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	struct task_ctx *taskc = try_lookup_task(p);
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
 	bool is_wakeup = enq_flags & SCX_ENQ_WAKEUP;
+	bool is_movable = !is_pinned(p, enq_flags);
 	enum stat_id path;
 
 	if (!this_cpuc || !llcc || !taskc) {
@@ -319,13 +332,13 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	}
 	classify_served_tier(p, taskc, llcc);
 
-	if (is_pinned(p))
-		path = enqueue_pinned(p, taskc, cpuc, llcc, enq_flags);
-	else
+	if (is_movable)
 		path = enqueue_movable(p, taskc, llcc, cpu, enq_flags);
+	else
+		path = enqueue_pinned(p, taskc, cpuc, llcc, enq_flags);
 	if (path < NR_STAT_IDS)
 		stat_inc(this_cpuc, path);
 	if (path >= STAT_PLACE_OWN &&
-	    !kick_idle(p, taskc, this_cpuc, llcc, cpu))
+	    !kick_idle(p, taskc, this_cpuc, llcc, cpu, is_movable))
 		dispatch_bound_other(cpuc, llcc);
 }

@@ -17,6 +17,7 @@ mod affinity;
 mod agent;
 mod attach;
 mod bursts;
+mod classes;
 mod compositors;
 mod constants;
 mod crowd;

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What other scheduling classes do to our tasks: they take CPUs from them, and
+//! tasks move to them.
+
+use anyhow::{Context, Result};
+use scx_guest::Kernel;
+use serde_json::Value;
+
+use crate::kernels;
+use crate::world::World;
+
+/// Tasks that become real-time while they wait behind a hog, and die as such. The
+/// kernel calls ops.disable() for each, nothing else. The script stays out of
+/// their way.
+const NR_LEAVERS: u32 = 5;
+
+/// How often a hog that nobody waits for may go on with another slice in a
+/// second: half as often as if each were of 1 ms.
+const KEPT_MAX: u64 = 500;
+
+const LEAVERS_SCRIPT: &str = "\
+begin
+taskset -p 1 $$ >/dev/null
+taskset 2 sh -c 'while :; do :; done' &
+hog=$!
+for i in $(seq $NR_LEAVERS); do
+	taskset 2 sh -c 'while :; do :; done' &
+	leavers=\"$leavers $!\"
+done
+usleep 300000
+for leaver in $leavers; do
+	chrt -f -p 1 $leaver || give_up 'no real-time class'
+	usleep 20000
+	kill -KILL $leaver
+done
+usleep 100000
+fact stats $(agent stats-of-ms 1000)
+kill -KILL $hog
+stop INT
+";
+
+fn a_leaver_is_waited_for_no_more(kernel: &Kernel) -> Result<()> {
+    let told = World::flat(kernel, 2)?
+        .with_program("chrt")?
+        .run(&format!("NR_LEAVERS={NR_LEAVERS}\n{LEAVERS_SCRIPT}"))?;
+    let stats: Value = told.one("stats")?;
+    let nr_kept = stats["nr_keep_running"]
+        .as_u64()
+        .with_context(|| format!("no nr_keep_running in {stats}"))?;
+    println!("the hog went on {nr_kept} times");
+    told.check(nr_kept <= KEPT_MAX, || {
+        format!("a hog that is alone went on {nr_kept} times in a second, as if somebody waited")
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn a_waiting_task_that_leaves_its_class_is_waited_for_no_more() -> Result<()> {
+    a_leaver_is_waited_for_no_more(&kernels::first()?)
+}
+
+#[test]
+fn a_waiting_task_that_leaves_its_class_is_waited_for_no_more_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(a_leaver_is_waited_for_no_more)
+}
+
+/// How often real-time work takes the CPU on which a hog runs, for 200 ms.
+const NR_INTRUSIONS: u32 = 5;
+
+/// The least CPU time that the hog may use of each 200 ms, in clock ticks of
+/// 10 ms: it shares the other CPU with nobody.
+const TICKS_MIN: u64 = 15;
+
+/// The 14th field of `stat` is the time in user mode, the 39th the CPU. The script
+/// stays on the other CPU: it ends the intrusion.
+const INTRUSIONS_SCRIPT: &str = "\
+look() {
+	set -- $(cat /proc/$hog/stat)
+	ticks=${14} cpu=${39}
+}
+begin
+sh -c 'while :; do :; done' &
+hog=$!
+usleep 100000
+for i in $(seq $NR_INTRUSIONS); do
+	look
+	taskset -p $((2 >> cpu)) $$ >/dev/null
+	chrt -f 1 taskset $((1 << cpu)) sh -c 'while :; do :; done' &
+	intruder=$!
+	before=$ticks
+	usleep 200000
+	look
+	fact ticks $((ticks - before))
+	kill -KILL $intruder
+	usleep 20000
+done
+kill -KILL $hog
+stop INT
+";
+
+fn the_interrupted_go_on_elsewhere(kernel: &Kernel) -> Result<()> {
+    let told = World::flat(kernel, 2)?.with_program("chrt")?.run(&format!(
+        "NR_INTRUSIONS={NR_INTRUSIONS}\n{INTRUSIONS_SCRIPT}"
+    ))?;
+    let ticks: Vec<u64> = told.all("ticks")?;
+    println!("the hog used {ticks:?} ticks of 20");
+    told.check_eq("intrusions", ticks.len(), NR_INTRUSIONS as usize)?;
+    told.check(ticks.iter().all(|&ticks| ticks >= TICKS_MIN), || {
+        format!("a hog whose CPU was taken used {ticks:?} ticks of 20 on the other one")
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn a_task_that_loses_its_cpu_to_real_time_work_goes_on_elsewhere() -> Result<()> {
+    the_interrupted_go_on_elsewhere(&kernels::first()?)
+}
+
+#[test]
+fn a_task_that_loses_its_cpu_to_real_time_work_goes_on_elsewhere_on_the_second_kernel() -> Result<()>
+{
+    kernels::on_second(the_interrupted_go_on_elsewhere)
+}
