@@ -32,11 +32,13 @@ pub const KNOWN_KERNELS: &[(&str, Verdict)] = &[
     ("6.18.", Verdict::Good),
     ("6.17.13", Verdict::Good),
     ("6.16.12", Verdict::Good),
-    (
-        "7.2.12",
-        Verdict::Bad("its BTF lists the implicit argument of kfuncs, which loaders refuse"),
-    ),
+    ("7.1.13", IMPLICIT_ARGUMENTS),
+    ("7.2.12", IMPLICIT_ARGUMENTS),
 ];
+
+/// What is wrong with kernels whose BTF was made by an old pahole.
+const IMPLICIT_ARGUMENTS: Verdict =
+    Verdict::Bad("its BTF lists the implicit argument of kfuncs, which loaders refuse");
 
 /// Why schedulers are known not to load in `release`, if they are.
 pub fn known_bad(release: &str) -> Option<&'static str> {
