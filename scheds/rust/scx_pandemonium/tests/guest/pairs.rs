@@ -20,13 +20,16 @@ crowd members $SECONDS pipe*$NR_EACH futex*$NR_EACH hog*$NR_HOGS
 stop INT
 ";
 
-/// Pairs beside hogs, and how far from its due a member may be.
+/// Pairs beside hogs, how far from its due a hog may be, and the least and the
+/// most for a pair, of what a hog is due beside pairs that count as two.
 struct Load {
     nr_cpus: u32,
     nr_pairs: u32,
     nr_hogs: u32,
     seconds: u32,
-    tolerance_pct: u32,
+    hog_tolerance_pct: u32,
+    pair_least_pct: u32,
+    pair_most_pct: u32,
 }
 
 const FEW: Load = Load {
@@ -34,21 +37,24 @@ const FEW: Load = Load {
     nr_pairs: 4,
     nr_hogs: 6,
     seconds: SECONDS,
-    tolerance_pct: 20,
+    hog_tolerance_pct: 20,
+    pair_least_pct: 70,
+    pair_most_pct: 240,
 };
 
 /// Longer and with more tolerance: what a task may be owed and may owe, 40 ms in
-/// all, is much of what it is due here.
+/// all, is much of what it is due here. Which pairs get the due of one and which
+/// of two is chance; one that keeps its place for ever gets 1200%, and leaves
+/// the others 17.
 const CROWD: Load = Load {
     nr_cpus: 1,
     nr_pairs: 10,
     nr_hogs: 20,
     seconds: 6,
-    tolerance_pct: 35,
+    hog_tolerance_pct: 35,
+    pair_least_pct: 33,
+    pair_most_pct: 400,
 };
-
-/// The least for a pair, of what a hog is due beside pairs that count as one.
-const PAIR_MIN_PCT: u32 = 50;
 
 /// The longest time that a hog waits, or that a round trip takes.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -56,14 +62,16 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 /// Of a pair one task sleeps while the other runs, and what it is owed for that
 /// is bounded. So a pair is due something between what one and what two tasks
 /// that always work are due; hogs are not to get less than in the second case,
-/// by `tolerance_pct`.
+/// by `hog_tolerance_pct`.
 fn share(kernel: &Kernel, load: &Load) -> Result<()> {
     let Load {
         nr_cpus,
         nr_pairs,
         nr_hogs,
         seconds,
-        tolerance_pct,
+        hog_tolerance_pct,
+        pair_least_pct,
+        pair_most_pct,
     } = *load;
     let script = format!(
         "SECONDS={seconds}\nNR_EACH={}\nNR_HOGS={nr_hogs}\n{SCRIPT}",
@@ -77,12 +85,12 @@ fn share(kernel: &Kernel, load: &Load) -> Result<()> {
     for member in crowd::check(&told, "members", WAIT_MAX)? {
         let (least, most) = match member.kind.as_str() {
             "hog" => (
-                due_least * (100 - tolerance_pct) / 100,
-                due_most * (100 + tolerance_pct) / 100,
+                due_least * (100 - hog_tolerance_pct) / 100,
+                due_most * (100 + hog_tolerance_pct) / 100,
             ),
             _ => (
-                due_most * PAIR_MIN_PCT / 100,
-                due_least * 2 * (100 + tolerance_pct) / 100,
+                due_least * pair_least_pct / 100,
+                due_least * pair_most_pct / 100,
             ),
         };
         told.check((least..=most).contains(&member.cpu), || {
