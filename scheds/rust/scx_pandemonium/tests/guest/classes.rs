@@ -2,11 +2,11 @@
 //! What other scheduling classes do to our tasks: they take CPUs from them, and
 //! tasks move to them.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use scx_guest::Kernel;
-use serde_json::Value;
 
 use crate::kernels;
+use crate::stats::Found;
 use crate::world::World;
 
 /// Tasks that become real-time while they wait behind a hog, and die as such. The
@@ -43,10 +43,8 @@ fn a_leaver_is_waited_for_no_more(kernel: &Kernel) -> Result<()> {
     let told = World::flat(kernel, 2)?
         .with_program("chrt")?
         .run(&format!("NR_LEAVERS={NR_LEAVERS}\n{LEAVERS_SCRIPT}"))?;
-    let stats: Value = told.one("stats")?;
-    let nr_kept = stats["nr_keep_running"]
-        .as_u64()
-        .with_context(|| format!("no nr_keep_running in {stats}"))?;
+    let found = told.one("stats")?;
+    let nr_kept = Found { told: &told, found }.count("nr_keep_running")?;
     println!("the hog went on {nr_kept} times");
     told.check(nr_kept <= KEPT_MAX, || {
         format!("a hog that is alone went on {nr_kept} times in a second, as if somebody waited")

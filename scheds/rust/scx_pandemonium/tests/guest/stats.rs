@@ -48,7 +48,8 @@ pub struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn count(&self, name: &str) -> Result<u64> {
+    /// The number of that name, whether it was counted here or by the scheduler.
+    pub fn count(&self, name: &str) -> Result<u64> {
         let value = &self.found[name];
         let value = value.as_u64().or(self.found["metrics"][name].as_u64());
         value.with_context(|| format!("no {name} in {}", self.found))
