@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 /// Headers of pure arithmetic, compiled into BPF and into the unit tests.
 const POLICY: &[&str] = &[
-    "burst",
     "classify",
     "clock",
     "compositor",
@@ -13,8 +12,9 @@ const POLICY: &[&str] = &[
     "gate",
     "hist",
     "slice",
-    "sojourn",
+    "surge",
     "vtime",
+    "wait_age",
 ];
 
 /// How much clang may inline, in its own unit; -O2 takes 225. A call costs more in

@@ -80,15 +80,15 @@ impl Default for Sample {
 impl Sample {
     /// Add what one CPU counted.
     pub fn add_cpu(&mut self, cpuc: &cpu_ctx) {
-        add(&mut self.nr, &cpuc.nr);
-        add(&mut self.sleeps, &cpuc.sleeps);
-        add(&mut self.l2_hits, &cpuc.l2_hits);
-        add(&mut self.l2_misses, &cpuc.l2_misses);
-        let rows = cpuc.wake_lat.chunks_exact(hist::NR_BUCKETS);
+        add(&mut self.nr, &cpuc.stats.nr);
+        add(&mut self.sleeps, &cpuc.stats.sleeps);
+        add(&mut self.l2_hits, &cpuc.stats.l2_hits);
+        add(&mut self.l2_misses, &cpuc.stats.l2_misses);
+        let rows = cpuc.stats.wake_lat.chunks_exact(hist::NR_BUCKETS);
         for (sums, counts) in self.wake_lat.iter_mut().zip(rows) {
             add(sums, counts);
         }
-        self.max_wait_ns = self.max_wait_ns.max(cpuc.max_wait_ns);
+        self.max_wait_ns = self.max_wait_ns.max(cpuc.stats.max_wait_ns);
     }
 
     /// What happened between `earlier` and now. The longest wait stays that
@@ -197,8 +197,8 @@ pub struct Metrics {
     pub nr_migrate_llc: u64,
     #[stat(desc = "Times a CPU was taken by a higher scheduling class")]
     pub nr_rt_release: u64,
-    #[stat(desc = "Bursts of enqueues that began")]
-    pub nr_burst: u64,
+    #[stat(desc = "Surges of enqueues that began")]
+    pub nr_surges: u64,
     #[stat(desc = "Wakeups of latency-critical tasks: mean wait, in us")]
     pub lat_critical_mean_us: u64,
     #[stat(desc = "Wakeups of latency-critical tasks: p99 of the wait, in us")]
@@ -263,7 +263,7 @@ impl Metrics {
             nr_migrate: count(stat_id_STAT_MIGRATE),
             nr_migrate_llc: count(stat_id_STAT_MIGRATE_LLC),
             nr_rt_release: count(stat_id_STAT_RT_RELEASE),
-            nr_burst: count(stat_id_STAT_BURST),
+            nr_surges: count(stat_id_STAT_SURGE),
             lat_critical_mean_us: delta.wake_mean_us(tier_TIER_LAT_CRITICAL),
             lat_critical_p99_us: delta.wake_percentile_us(tier_TIER_LAT_CRITICAL, 99.0),
             interactive_mean_us: delta.wake_mean_us(tier_TIER_INTERACTIVE),
@@ -283,7 +283,7 @@ impl Metrics {
         writeln!(
             out,
             "[pandemonium] placed {:>6} idle {:>3.0}% handoff {} preempt {} queued {}+{} own {} | \
-             keep {} timer {} rescued {} burst {} | mig {} L2 hit {:.0}/{:.0}/{:.0}% | \
+             keep {} timer {} rescued {} surge {} | mig {} L2 hit {:.0}/{:.0}/{:.0}% | \
              wake p99 us: critical {} interactive {} batch {} | worst wait {} us",
             self.nr_placed,
             self.idle_pct,
@@ -295,7 +295,7 @@ impl Metrics {
             self.nr_keep_running,
             self.nr_slice_timer,
             self.nr_serve_rescued,
-            self.nr_burst,
+            self.nr_surges,
             self.nr_migrate,
             self.lat_critical_l2_hit_pct,
             self.interactive_l2_hit_pct,

@@ -1,22 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * account: who uses how much CPU time, and who waited for it?
+ * account: which task uses how much CPU time, and how long did it wait?
  *
  * A run begins when a task gets a CPU or another slice on it, and ends when it
- * leaves the CPU or the slice is over. Each run is charged to the vtime of the
- * task and added to its burst; the CPU's context says meanwhile what runs.
+ * leaves the CPU or the slice is over. Each run ends once, in ops.dispatch(),
+ * in ops.tick() or in ops.stopping(); it is charged to the vtime of the task,
+ * its slice and its burst. The CPU's context says meanwhile what runs.
  *
- * A turn is one slice, in as many runs as preemption cuts it into: the place in
- * the queue is kept until the turn is over.
+ * A wait begins when a task becomes runnable or loses its CPU, and ends with
+ * the run that follows.
  *
- * Not here: averages and tiers (classify), what ends a run (preempt, dispatch).
+ * Not here: averages and tiers (classify), what ends a run (slice, preempt),
+ * what the charge means (share).
  */
 #ifndef __ACCOUNT_BPF_H
 #define __ACCOUNT_BPF_H
 
 #include "context.bpf.h"
 
-/* @p, served in taskc->served_tier, begins a run on the CPU of @cpuc. */
+/* ops.init_task(): remember @p from now on. Return 0 or -ENOMEM. */
+s32 account_init_task(struct task_struct *p);
+
+/* ops.enable(): @p joins the class. */
+void account_enable(struct task_struct *p);
+
+/* ops.disable(): @p leaves the class, perhaps while it waits. */
+void account_disable(struct task_struct *p);
+
+/* The task of @taskc begins to wait for a CPU at @now. */
+void account_begin_wait(struct task_ctx *taskc, u64 now);
+
+/* @p, served in its served tier, begins a run on the CPU of @cpuc at @now. */
 void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
 		       struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
 
@@ -35,8 +49,8 @@ void account_tick(struct task_struct *p);
 
 /*
  * ops.stopping(): @p leaves its CPU; @is_runnable if not of its own will. If it
- * sleeps, this is all that is heard of it until it wakes: what ops.quiescent()
- * would tell is known already, and to be called costs.
+ * sleeps, this is the last callback until it wakes: ops.quiescent() would tell
+ * what is known already, and a callback costs.
  */
 void account_stopping(struct task_struct *p, bool is_runnable);
 

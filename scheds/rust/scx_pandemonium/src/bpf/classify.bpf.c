@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* See classify.bpf.h for the purpose. */
+/* classify: what kind of task is this? See classify.bpf.h. */
 #include "classify.bpf.h"
 #include "stats.bpf.h"
 #include "policy/classify.h"
 #include "policy/compositor.h"
 #include "policy/gate.h"
+#include "policy/slice.h"
 #include "policy/vtime.h"
 
 enum classify_room_consts {
@@ -31,135 +32,172 @@ static u64 bounded_interval(u64 from, u64 to)
 	return interval_ns < INTERVAL_MAX_NS ? interval_ns : INTERVAL_MAX_NS;
 }
 
-/* Renew the tier of @taskc. Kernel threads are interactive at least. */
+/* Renew the tier of @taskc. */
 static void update_tier(struct task_ctx *taskc)
 {
-	u32 tier = classify_tier(taskc->age, taskc->score,
-				 taskc->avg_runtime_ns, taskc->wake_interval_ns,
-				 taskc->burst_ns, knobs.cpu_bound_thresh_ns,
-				 knobs.lat_cri_thresh_high,
-				 knobs.lat_cri_thresh_low);
+	u32 tier = classify_tier(
+		taskc->classify.age, taskc->classify.score,
+		taskc->classify.avg_runtime_ns,
+		taskc->classify.wake_interval_ns, taskc->classify.burst_ns,
+		knobs.cpu_bound_thresh_ns, knobs.lat_cri_thresh_high,
+		knobs.lat_cri_thresh_low);
 
-	taskc->tier = compositor_raise(tier, taskc->tier_floor);
+	taskc->classify.tier =
+		compositor_raise(tier, taskc->compositor.tier_floor);
 }
 
 __hidden void classify_init_task(struct task_ctx *taskc)
 {
-	taskc->avg_runtime_ns = NEW_TASK_RUNTIME_NS;
-	taskc->wake_interval_ns = NEW_TASK_INTERVAL_NS;
-	taskc->switch_interval_ns = NEW_TASK_INTERVAL_NS;
-	taskc->tier = TIER_INTERACTIVE;
-	taskc->last_cpu = -1;
+	taskc->classify.avg_runtime_ns = NEW_TASK_RUNTIME_NS;
+	taskc->classify.wake_interval_ns = NEW_TASK_INTERVAL_NS;
+	taskc->classify.switch_interval_ns = NEW_TASK_INTERVAL_NS;
+	taskc->classify.tier = TIER_INTERACTIVE;
 }
 
 __hidden void classify_wakeup(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 			      u64 now)
 {
-	if (taskc->woke_at)
-		taskc->wake_interval_ns = classify_ewma(
-			taskc->wake_interval_ns,
-			bounded_interval(taskc->woke_at, now), taskc->age);
-	if (taskc->slept_at)
-		stats_sleep(cpuc, now - taskc->slept_at);
-	taskc->woke_at = now;
-	taskc->is_waking = 1;
-	taskc->burst_ns = 0;
+	if (taskc->classify.woke_at)
+		taskc->classify.wake_interval_ns = classify_ewma(
+			taskc->classify.wake_interval_ns,
+			bounded_interval(taskc->classify.woke_at, now),
+			taskc->classify.age);
+	if (taskc->classify.slept_at)
+		stats_sleep(cpuc, now - taskc->classify.slept_at);
+	taskc->classify.woke_at = now;
+	taskc->classify.is_waking = 1;
+	taskc->classify.burst_ns = 0;
 }
 
 __hidden void classify_woken(struct task_ctx *taskc)
 {
-	taskc->is_waking = 0;
-	if (taskc->age < AGE_MATURE)
-		taskc->age++;
-	if (taskc->age >= AGE_GATE)
-		taskc->is_sponsored = 0;
+	taskc->classify.is_waking = 0;
+	if (taskc->classify.age < AGE_MATURE)
+		taskc->classify.age++;
+	if (taskc->classify.age >= AGE_GATE)
+		taskc->classify.is_admitted = 0;
+}
+
+__hidden void classify_set_waker(struct task_ctx *taskc, bool is_batch)
+{
+	taskc->classify.woken_by_batch = is_batch;
+}
+
+__hidden void classify_raise_tier(struct task_ctx *taskc)
+{
+	taskc->classify.tier = compositor_raise(taskc->classify.tier,
+						taskc->compositor.tier_floor);
 }
 
 __hidden void classify_enqueued(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
 	u64 nr;
 
-	cpuc->nr_enqueues++;
-	if (cpuc->nr_enqueues % ENQUEUES_AT_ONCE)
+	cpuc->classify.nr_enqueues++;
+	if (cpuc->classify.nr_enqueues % ENQUEUES_AT_ONCE)
 		return;
-	nr = __sync_fetch_and_add(&llcc->nr_enqueues, ENQUEUES_AT_ONCE);
+	nr = __sync_fetch_and_add(&llcc->classify.nr_enqueues,
+				  ENQUEUES_AT_ONCE);
 	/* Two CPUs that end samples together lose one of them. */
-	if ((nr + ENQUEUES_AT_ONCE) % BURST_SAMPLE == 0 &&
-	    burst_sample(&llcc->burst, scx_bpf_now(), llcc->nr_cpus))
-		stat_inc(cpuc, STAT_BURST);
+	if ((nr + ENQUEUES_AT_ONCE) % SURGE_SAMPLE == 0 &&
+	    surge_sample(&llcc->classify.surge, scx_bpf_now(),
+			 llcc->topo.nr_cpus))
+		stat_inc(cpuc, STAT_SURGE);
 }
 
-__hidden void classify_sponsor(struct task_ctx *taskc, struct task_ctx *parentc,
-			       struct llc_ctx *llcc, u64 now)
+__hidden void classify_admit(struct task_ctx *taskc, struct task_ctx *parentc,
+			     struct llc_ctx *llcc, u64 now)
 {
 	/* Two CPUs may take the last token together: one first run too many. */
-	if (parentc->served_tier == TIER_BATCH ||
-	    !gate_has_token(llcc->gate_full_at, now, llcc->nr_cpus))
+	if (parentc->classify.served_tier == TIER_BATCH ||
+	    !gate_has_token(llcc->classify.gate_full_at, now,
+			    llcc->topo.nr_cpus))
 		return;
-	llcc->gate_full_at =
-		gate_take_token(llcc->gate_full_at, now, llcc->nr_cpus);
-	taskc->is_sponsored = 1;
+	llcc->classify.gate_full_at = gate_take_token(
+		llcc->classify.gate_full_at, now, llcc->topo.nr_cpus);
+	taskc->classify.is_admitted = 1;
 }
 
 __hidden void classify_stopping(struct task_ctx *taskc, u64 ran_ns)
 {
-	taskc->burst_ns += ran_ns;
-	if (taskc->burst_ns > knobs.cpu_bound_thresh_ns)
+	taskc->classify.burst_ns += ran_ns;
+	if (taskc->classify.burst_ns > knobs.cpu_bound_thresh_ns)
 		update_tier(taskc);
 }
 
 __hidden void classify_sleep(struct task_struct *p, struct task_ctx *taskc,
 			     u64 now)
 {
-	u64 burst_ns = taskc->burst_ns;
+	u64 burst_ns = taskc->classify.burst_ns;
 
-	taskc->runtime_dev_ns = classify_ewma(
-		taskc->runtime_dev_ns,
-		classify_deviation(burst_ns, taskc->avg_runtime_ns),
-		taskc->age);
-	taskc->avg_runtime_ns =
-		classify_ewma(taskc->avg_runtime_ns, burst_ns, taskc->age);
-	if (taskc->slept_at)
-		taskc->switch_interval_ns = classify_ewma(
-			taskc->switch_interval_ns,
-			bounded_interval(taskc->slept_at, now), taskc->age);
-	taskc->slept_at = now;
+	taskc->classify.runtime_dev_ns = classify_ewma(
+		taskc->classify.runtime_dev_ns,
+		classify_deviation(burst_ns, taskc->classify.avg_runtime_ns),
+		taskc->classify.age);
+	taskc->classify.avg_runtime_ns = classify_ewma(
+		taskc->classify.avg_runtime_ns, burst_ns, taskc->classify.age);
+	if (taskc->classify.slept_at)
+		taskc->classify.switch_interval_ns = classify_ewma(
+			taskc->classify.switch_interval_ns,
+			bounded_interval(taskc->classify.slept_at, now),
+			taskc->classify.age);
+	taskc->classify.slept_at = now;
 
-	taskc->score = classify_score(
-		taskc->wake_interval_ns, taskc->switch_interval_ns,
-		taskc->avg_runtime_ns, taskc->runtime_dev_ns);
+	taskc->classify.score = classify_score(
+		taskc->classify.wake_interval_ns,
+		taskc->classify.switch_interval_ns,
+		taskc->classify.avg_runtime_ns, taskc->classify.runtime_dev_ns);
 	/* The burst is over: the next one starts from nothing. */
-	taskc->burst_ns = 0;
+	taskc->classify.burst_ns = 0;
 	update_tier(taskc);
-	if ((p->flags & PF_KTHREAD) && taskc->tier == TIER_BATCH)
-		taskc->tier = TIER_INTERACTIVE;
+	if ((p->flags & PF_KTHREAD) && taskc->classify.tier == TIER_BATCH)
+		taskc->classify.tier = TIER_INTERACTIVE;
 }
 
 /*
- * Return whether @p has shown too little to be served in its tier. In a burst, as
- * when a build starts, many have woken twice that never will again.
+ * Return whether @p has shown too little to be served in its tier. In a burst,
+ * as when a build starts, many have woken twice that never will again.
  */
 static bool is_young(struct task_struct *p, const struct task_ctx *taskc,
 		     const struct llc_ctx *llcc)
 {
-	if (taskc->age >= AGE_GATE_BURST || (p->flags & PF_KTHREAD))
+	if (taskc->classify.age >= AGE_GATE_SURGE || (p->flags & PF_KTHREAD))
 		return false;
-	return taskc->age < AGE_GATE ||
-	       (taskc->tier < TIER_LAT_CRITICAL &&
-		burst_is_on(&llcc->burst, scx_bpf_now()));
+	return taskc->classify.age < AGE_GATE ||
+	       (taskc->classify.tier < TIER_LAT_CRITICAL &&
+		surge_is_on(&llcc->classify.surge, scx_bpf_now()));
 }
 
 __hidden u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
 				  struct llc_ctx *llcc)
 {
-	u64 loan_ns = taskc->is_sponsored ? HEAD_START_FIRST_RUN_NS : LOAN_NS;
-	u32 tier = taskc->tier;
+	u64 loan_ns =
+		taskc->classify.is_admitted ? HEAD_START_FIRST_RUN_NS : LOAN_NS;
+	u32 tier = taskc->classify.tier;
 
 	if (p->scx.weight < WEIGHT_NICE_0 ||
-	    (!taskc->is_sponsored && is_young(p, taskc, llcc)) ||
-	    taskc->is_fed ||
-	    !vtime_has_credit(taskc->vtime, llcc->clock.at, loan_ns))
+	    (!taskc->classify.is_admitted && is_young(p, taskc, llcc)) ||
+	    taskc->classify.woken_by_batch ||
+	    !vtime_is_eligible(taskc->share.vtime,
+			       llcc->share.clock.avg_vruntime, loan_ns))
 		tier = TIER_BATCH;
-	taskc->served_tier = tier;
+	taskc->classify.served_tier = tier;
 	return tier;
+}
+
+__hidden void classify_running(struct task_struct *p, struct task_ctx *taskc,
+			       struct llc_ctx *llcc, bool has_waited)
+{
+	if (!has_waited && !taskc->classify.woken_by_batch &&
+	    taskc->classify.age > AGE_GATE_SURGE)
+		return;
+	taskc->classify.woken_by_batch = 0;
+	classify_served_tier(p, taskc, llcc);
+}
+
+__hidden u64 classify_slice_ns(const struct task_ctx *taskc)
+{
+	return slice_for_tier(taskc->classify.served_tier,
+			      taskc->classify.avg_runtime_ns, knobs.slice_ns,
+			      knobs.batch_slice_ns);
 }

@@ -26,17 +26,23 @@ void classify_wakeup(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now);
 /* It got a CPU: one more wakeup that it has been seen to answer. */
 void classify_woken(struct task_ctx *taskc);
 
-/* A task was placed in @llcc, by @cpuc's CPU: see if a burst begins. */
+/* The task of @taskc wakes; @is_batch if batch work woke it and goes on. */
+void classify_set_waker(struct task_ctx *taskc, bool is_batch);
+
+/* Its tier does not fall below that of its compositor, from now on. */
+void classify_raise_tier(struct task_ctx *taskc);
+
+/* A task was placed in @llcc, by @cpuc's CPU: see if a surge begins. */
 void classify_enqueued(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 
 /*
  * The task of @taskc is new and its parent is @parentc: let it through the gate
  * if the parent is served before batch work and the gate has a token left.
  */
-void classify_sponsor(struct task_ctx *taskc, struct task_ctx *parentc,
-		      struct llc_ctx *llcc, u64 now);
+void classify_admit(struct task_ctx *taskc, struct task_ctx *parentc,
+		    struct llc_ctx *llcc, u64 now);
 
-/* @p ran for @ran_ns and stops. */
+/* The task of @taskc ran for @ran_ns. */
 void classify_stopping(struct task_ctx *taskc, u64 ran_ns);
 
 /* @p went to sleep at @now, by its own will. */
@@ -46,18 +52,29 @@ void classify_sleep(struct task_struct *p, struct task_ctx *taskc, u64 now);
  * Decide the tier in which @p is to be served now, which is not above the one
  * that it was classified into:
  *
- *   1. niced down: batch, since nobody asked for a fast answer from it;
+ *   1. niced down: batch, since no fast answer is asked of it;
  *   2. too young: batch, since a storm of new tasks all look interactive,
- *	unless it was let through the gate; in a burst the gate asks for more
- *	wakeups of those that are not latency critical;
+ *	unless it was let through the gate; in a surge the gate asks for more
+ *	wakeups of tasks that are not latency critical;
  *   3. woken by batch work that goes on: batch, since it is a part of that;
  *   4. ahead of the clock: batch, since it has used its share and would
  *	otherwise take that of others. One that came through the gate may use a
  *	first run above its share.
  *
- * Return it; it stays in taskc->served_tier until the next call.
+ * Return it; it stays in taskc->classify.served_tier until the next call.
  */
 u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
 			 struct llc_ctx *llcc);
+
+/*
+ * @p begins to run: renew its served tier if that may have changed. What a task
+ * is owed changes while it waits in a queue, and this wakeup may take a young
+ * one through the gate.
+ */
+void classify_running(struct task_struct *p, struct task_ctx *taskc,
+		      struct llc_ctx *llcc, bool has_waited);
+
+/* Return the slice of a task in the tier that it is served in, in ns. */
+u64 classify_slice_ns(const struct task_ctx *taskc);
 
 #endif /* __CLASSIFY_BPF_H */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* See compositor.bpf.h for the purpose. */
+/*
+ * compositor: is this task part of the program that draws the screen? See
+ * compositor.bpf.h.
+ */
 #include "compositor.bpf.h"
+#include "classify.bpf.h"
 #include "policy/compositor.h"
 
 /* The loader sets the number of entries to that of the patterns. */
@@ -28,22 +32,23 @@ static bool is_compositor(u64 head, u64 tail)
 	return false;
 }
 
-__hidden void compositor_look(struct task_struct *p, struct task_ctx *taskc,
-			      u64 now)
+__hidden void compositor_check(struct task_struct *p, struct task_ctx *taskc,
+			       u64 now)
 {
 	struct task_struct *leader = p->group_leader;
 	u64 comm[COMM_LEN / sizeof(u64)] = {};
 
-	if (!compositor_is_due(taskc->age, now - taskc->looked_at))
+	if (!compositor_is_due(taskc->classify.age,
+			       now - taskc->compositor.checked_at))
 		return;
-	taskc->looked_at = now;
+	taskc->compositor.checked_at = now;
 	/* A name that changes meanwhile is seen right the next time. */
 	__builtin_memcpy(comm, leader->comm, COMM_LEN);
 	if (!is_compositor(comm[0], comm[1])) {
 		/* The tier itself is renewed with the next sleep. */
-		taskc->tier_floor = TIER_BATCH;
+		taskc->compositor.tier_floor = TIER_BATCH;
 		return;
 	}
-	taskc->tier_floor = compositor_floor(p == leader);
-	taskc->tier = compositor_raise(taskc->tier, taskc->tier_floor);
+	taskc->compositor.tier_floor = compositor_floor(p == leader);
+	classify_raise_tier(taskc);
 }

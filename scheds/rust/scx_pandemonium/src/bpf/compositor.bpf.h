@@ -6,9 +6,9 @@
  * the patterns that the loader wrote, and sets the tier that the task does not
  * fall below.
  *
- * Anybody can take such a name. The floor therefore raises only what a task has
- * shown itself to be; the tier in which it is served still falls to batch while
- * it is ahead of its share, is niced down or is too young.
+ * Any program can take such a name. The floor therefore raises only what a task
+ * has shown itself to be; the tier in which it is served still falls to batch
+ * while it is ahead of its share, is niced down or is too young.
  *
  * Not here: the rules (policy/compositor.h).
  */
@@ -18,6 +18,6 @@
 #include "context.bpf.h"
 
 /* @p woke up at @now: look at its name if that is due. */
-void compositor_look(struct task_struct *p, struct task_ctx *taskc, u64 now);
+void compositor_check(struct task_struct *p, struct task_ctx *taskc, u64 now);
 
 #endif /* __COMPOSITOR_BPF_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* See context.bpf.h for the purpose. */
+/* context: what is remembered of tasks, CPUs and domains? See context.bpf.h. */
 #include "context.bpf.h"
 
 struct {
@@ -9,9 +9,14 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
-/* The loader sets the number of entries of these to what the machine has. */
+/*
+ * The loader sets the number of entries of these to what the machine has. The
+ * values of an array that can be mapped begin at the start of a page, so that
+ * OWN_CACHE_LINE is one of memory too.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct cpu_ctx);
@@ -26,6 +31,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct llc_ctx);

@@ -1,67 +1,93 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * context: what the scheduler remembers of tasks, CPUs and LLC domains
+ * context: what is remembered of tasks, CPUs and domains?
  *
  * Owns the maps that hold it; the other rooms get at them through the lookups
  * below. One lookup per map and callback: a callback looks up what it needs
  * and hands it down.
  *
+ * The context of a task, a CPU or a domain is made of one struct for each room
+ * that keeps something there. The member has the name of the room, and only
+ * that room writes it: taskc->share is written in share.bpf.c. Held by
+ * tests/sources.rs.
+ *
  * Names: taskc, cpuc and llcc are the contexts of a task, a CPU and a domain.
  *
- * Not here: what any of it means; each field is written by the room named
- * beside it.
+ * Not here: what any of it means (the room), the context of a CPU (intf.h,
+ * since the loader reads its counters).
  */
 #ifndef __CONTEXT_BPF_H
 #define __CONTEXT_BPF_H
 
 #include <scx/common.bpf.h>
 #include "intf.h"
-#include "policy/burst.h"
 #include "policy/clock.h"
+#include "policy/surge.h"
 
-struct task_ctx {
-	/* queue: what the task is owed, and where it stands in the queue. */
+struct share_task {
 	u64 vtime;
-	u64 place_vtime;    /* vtime at the start of the present slice */
-	s64 left_lag;	    /* how far it was behind when it left the clock */
-	u64 left_served;    /* what the clock had served then */
-	u32 is_away;	    /* 1 while it sleeps */
-	u64 waits_in;	    /* the queue that it is counted in; 0: none */
-	u32 waits_group;    /* and its group there */
-	u64 slice_ns;	    /* slice granted for the present turn */
-	u64 slice_used_ns;  /* used of it, in runs that were preempted */
-	u64 enqueued_at;    /* when it last became ready; 0 once it runs */
-	u32 llc_idx;	    /* domain whose clock vtime belongs to */
-	u32 is_rotated;	    /* 1 if its turn is over: it queues anew */
-	u32 counted_weight; /* its part of weight_sum, 0 if asleep */
+	u64 turn_vtime;	     /* vtime at the start of its turn */
+	s64 vlag;	     /* how far behind the clock it fell asleep */
+	u64 slept_at_served; /* what the clock had served then */
+	u32 is_sleeping;     /* 1 from a sleep to the next wakeup */
+	u32 llc_idx;	     /* domain whose clock vtime belongs to */
+	u32 counted_weight;  /* its part of that clock's weight_sum */
+};
 
-	/* rescue */
+struct queue_task {
+	u64 dsq_id; /* the queue that it is counted in; 0: none */
+	u32 group;  /* and its group there, see policy/wait_age.h */
+};
+
+struct slice_task {
+	u64 granted_ns;	  /* slice of the present turn */
+	u64 used_ns;	  /* used of it, in runs that were preempted */
+	u32 turn_is_over; /* 1: it queues anew, by its vtime */
+};
+
+struct account_task {
+	u64 run_started_at; /* when its present run began */
+	u64 runnable_at;    /* when it began to wait; 0 once it runs */
+	u64 last_wait_ns;   /* from runnable to running, last time */
+	u32 run_is_charged; /* 1: ops.dispatch() ended its run */
+	s32 last_cpu;	    /* where it ran last; -1 if never */
+};
+
+struct rescue_task {
 	u32 is_rescued; /* 1 from a rescue to the end of the run it gave */
+};
 
-	/* classify: averages, see policy/classify.h. */
-	u64 started_at; /* when its present run began */
-	u64 woke_at;	/* last wakeup; 0 until the first */
-	u64 slept_at;	/* last voluntary sleep; 0 until the first */
-	u64 burst_ns;	/* CPU time since the last wakeup */
+/* The averages are those of policy/classify.h. */
+struct classify_task {
+	u64 woke_at;  /* last wakeup; 0 until the first */
+	u64 slept_at; /* last voluntary sleep; 0 until the first */
+	u64 burst_ns; /* CPU time since the last wakeup */
 	u64 avg_runtime_ns;
 	u64 runtime_dev_ns;
 	u64 wake_interval_ns;
 	u64 switch_interval_ns;
 	u64 score;
-	u32 age;	  /* wakeups seen, up to AGE_MATURE */
-	u32 tier;	  /* what it has shown itself to be */
-	u32 served_tier;  /* what it may claim now; not above tier */
-	u32 is_sponsored; /* a new task that was let through the gate */
-	u32 is_waking;	  /* 1 between a wakeup and the run it causes */
-	u32 is_fed;   /* 1 if batch work woke it that goes on; until it runs */
-	s32 last_cpu; /* where it ran last; -1 if never */
+	u32 age;	    /* wakeups seen, up to AGE_MATURE */
+	u32 tier;	    /* what it has shown itself to be */
+	u32 served_tier;    /* what it may claim now; not above tier */
+	u32 is_admitted;    /* a new task that was let through the gate */
+	u32 is_waking;	    /* 1 between a wakeup and the run it causes */
+	u32 woken_by_batch; /* 1: batch work woke it and goes on */
+};
 
-	/* compositor: when its name was looked at, and what that gave. */
-	u64 looked_at;
-	u32 tier_floor; /* tier does not fall below */
+struct compositor_task {
+	u64 checked_at; /* when the name of its process was looked at */
+	u32 tier_floor; /* its tier does not fall below */
+};
 
-	/* account: for the dump. */
-	u64 last_wait_ns;
+struct task_ctx {
+	struct share_task share;
+	struct queue_task queue;
+	struct slice_task slice;
+	struct account_task account;
+	struct rescue_task rescue;
+	struct classify_task classify;
+	struct compositor_task compositor;
 };
 
 /* CPUs that have something in common. */
@@ -69,28 +95,57 @@ struct span_ctx {
 	struct bpf_cpumask __kptr *cpus;
 };
 
-struct llc_ctx {
-	u32 idx; /* topo: its index */
-	/* queue: vtime of a task with its fair share; the lock is for writers */
-	struct vtime_clock clock;
-	struct bpf_spin_lock clock_lock;
-	u32 nr_cpus;	/* topo: how many CPUs the domain has */
-	u64 nr_inserts; /* queue: tasks ever queued here */
-	/* queue: tasks that wait in its queues. */
+struct topo_llc {
+	u32 idx;
+	u32 nr_cpus;
+	struct bpf_cpumask __kptr *cpus;
+	struct bpf_cpumask __kptr *node_cpus; /* those of its NUMA node */
+};
+
+struct preempt_llc {
+	struct bpf_cpumask __kptr *batch_cpus; /* run an offered batch task */
+	struct bpf_cpumask __kptr *interactive_cpus; /* an interactive one */
+};
+
+struct share_llc {
+	struct vtime_clock clock;  /* average vtime of its runnable tasks */
+	struct bpf_spin_lock lock; /* held by writers of the clock */
+};
+
+struct queue_llc {
+	u64 nr_inserts; /* tasks ever queued here */
 	struct waiters interactive;
 	struct waiters batch;
-	u32 deficit; /* dispatch: see policy/deficit.h */
-	/* classify: see policy/gate.h and policy/burst.h */
-	u64 gate_full_at;
-	u64 nr_enqueues;
-	struct burst burst;
-	/* preempt: its CPUs that run a batch task, those with an interactive. */
-	struct bpf_cpumask __kptr *batch_cpus;
-	struct bpf_cpumask __kptr *interactive_cpus;
-	/* topo: all its CPUs, and those of its NUMA node. */
-	struct bpf_cpumask __kptr *cpus;
-	struct bpf_cpumask __kptr *node_cpus;
 };
+
+struct classify_llc {
+	u64 gate_full_at; /* see policy/gate.h */
+	u64 nr_enqueues;
+	struct surge surge;
+};
+
+struct dispatch_llc {
+	u32 deficit; /* see policy/deficit.h */
+};
+
+/* All CPUs of a domain write to all but the first two members. */
+struct llc_ctx {
+	struct topo_llc topo;
+	struct preempt_llc preempt;
+	struct share_llc share OWN_CACHE_LINE;
+	struct queue_llc queue OWN_CACHE_LINE;
+	struct classify_llc classify OWN_CACHE_LINE;
+	struct dispatch_llc dispatch OWN_CACHE_LINE;
+};
+
+_Static_assert(__builtin_offsetof(struct llc_ctx, share) % CACHE_LINE_SIZE == 0,
+	       "what is written begins behind what is only read");
+_Static_assert(__builtin_offsetof(struct llc_ctx, queue) -
+			       __builtin_offsetof(struct llc_ctx, share) ==
+		       CACHE_LINE_SIZE,
+	       "the clock and its lock fit one cache line");
+_Static_assert(sizeof(struct llc_ctx) % CACHE_LINE_SIZE == 0,
+	       "the next domain begins a cache line of its own");
 
 extern const volatile u32 nr_cpu_ids;
 extern const volatile u32 nr_llcs;
@@ -122,7 +177,9 @@ struct cpu_ctx *lookup_cpu(s32 cpu);
 /* Return the context of a domain; NULL, with the scheduler stopped, if none. */
 struct llc_ctx *lookup_llc(u32 llc_idx);
 
-/* Return the CPUs of an L2 domain; NULL, with the scheduler stopped, if none. */
+/*
+ * Return the CPUs of an L2 domain; NULL, with the scheduler stopped, if none.
+ */
 struct span_ctx *lookup_l2(u32 l2_idx);
 
 /* Return the topology entry of @cpu, or NULL if @cpu is out of range. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* See dispatch.bpf.h for the purpose. */
+/* dispatch: what does a CPU run next? See dispatch.bpf.h. */
 #include "dispatch.bpf.h"
 #include "account.bpf.h"
+#include "classify.bpf.h"
 #include "idle.bpf.h"
-#include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
+#include "share.bpf.h"
+#include "slice.bpf.h"
 #include "stats.bpf.h"
 #include "policy/deficit.h"
-#include "policy/slice.h"
-#include "policy/sojourn.h"
 #include "policy/vtime.h"
 
 enum dispatch_consts {
@@ -41,7 +41,7 @@ static bool steal(struct cpu_ctx *cpuc, u64 now)
 
 	if (nr_llcs == 1)
 		return false;
-	topo = try_lookup_llc_topo(cpuc->llc_idx);
+	topo = try_lookup_llc_topo(cpuc->topo.llc_idx);
 	if (!topo)
 		return false;
 	bpf_for(i, 0, topo->nr_neighbours) {
@@ -85,10 +85,10 @@ static void consider(struct candidate *best, u64 dsq_id, u32 nr, bool has_rival,
 /* Serve the queues of @cpuc's CPU and its domain in a fixed order. */
 static bool serve_any(struct cpu_ctx *cpuc)
 {
-	return serve(cpuc, queue_interactive(cpuc->llc_idx),
+	return serve(cpuc, queue_interactive(cpuc->topo.llc_idx),
 		     STAT_SERVE_INTERACTIVE) ||
-	       serve(cpuc, queue_own(cpuc->cpu), STAT_SERVE_OWN) ||
-	       serve(cpuc, queue_batch(cpuc->llc_idx), STAT_SERVE_BATCH);
+	       serve(cpuc, queue_own(cpuc->topo.cpu), STAT_SERVE_OWN) ||
+	       serve(cpuc, queue_batch(cpuc->topo.llc_idx), STAT_SERVE_BATCH);
 }
 
 /* Let @prev run on with a fresh slice. The kernel calls no callback for it. */
@@ -97,9 +97,9 @@ static void keep_running(struct task_struct *prev, struct task_ctx *prevc,
 {
 	stat_inc(cpuc, STAT_KEEP_RUNNING);
 	rescue_end_run(prevc);
-	prevc->slice_ns = queue_slice_ns(prevc);
-	WRITE_ONCE(cpuc->slice_ends_at, 0);
-	scx_bpf_task_set_slice(prev, prevc->slice_ns);
+	slice_grant(prevc, classify_slice_ns(prevc));
+	slice_clear_end(cpuc);
+	scx_bpf_task_set_slice(prev, prevc->slice.granted_ns);
 	account_begin_run(prev, prevc, cpuc, llcc, now);
 }
 
@@ -119,22 +119,23 @@ static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 	u64 weight_after;
 	u32 i;
 
-	if (nr_llcs == 1 || vtime_before(now, cpuc->balance_at))
+	if (nr_llcs == 1 || vtime_before(now, cpuc->dispatch.balance_at))
 		return false;
-	cpuc->balance_at = now + BALANCE_INTERVAL_NS;
-	topo = try_lookup_llc_topo(llcc->idx);
+	cpuc->dispatch.balance_at = now + BALANCE_INTERVAL_NS;
+	topo = try_lookup_llc_topo(llcc->topo.idx);
 	if (!topo)
 		return false;
-	weight_after = llcc->clock.weight_sum + WEIGHT_NICE_0;
+	weight_after = llcc->share.clock.weight_sum + WEIGHT_NICE_0;
 	bpf_for(i, 0, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
 		other = lookup_llc(topo->neighbours[i]);
 		if (!other)
 			break;
-		if (other->clock.weight_sum * llcc->nr_cpus >
-			    weight_after * other->nr_cpus &&
-		    serve_far(cpuc, other->idx, queue_batch(other->idx), now))
+		if (other->share.clock.weight_sum * llcc->topo.nr_cpus >
+			    weight_after * other->topo.nr_cpus &&
+		    serve_far(cpuc, other->topo.idx,
+			      queue_batch(other->topo.idx), now))
 			return true;
 	}
 	return false;
@@ -143,94 +144,121 @@ static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 /* One more task was chosen: a batch task, or before one that waits. */
 static void count_service(struct llc_ctx *llcc, bool is_batch)
 {
-	llcc->deficit = deficit_next(llcc->deficit, is_batch);
+	llcc->dispatch.deficit = deficit_next(llcc->dispatch.deficit, is_batch);
 }
 
 /* Serve a batch task if others have had as many turns as they may in a row. */
 static bool serve_deficit(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			  u32 nr_batch)
 {
-	if (!nr_batch || !deficit_is_due(llcc->deficit, llcc->nr_cpus) ||
-	    !serve(cpuc, queue_batch(llcc->idx), STAT_SERVE_DEFICIT))
+	if (!nr_batch ||
+	    !deficit_is_due(llcc->dispatch.deficit, llcc->topo.nr_cpus) ||
+	    !serve(cpuc, queue_batch(llcc->topo.idx), STAT_SERVE_DEFICIT))
 		return false;
 	count_service(llcc, true);
+	return true;
+}
+
+/* How many tasks wait in the queues that a CPU serves first. */
+struct backlog {
+	u32 interactive;
+	u32 own;
+	u32 batch;
+};
+
+/*
+ * Serve what goes before any rank.
+ *
+ *   1. A task that has waited too long.
+ *   2. A batch task, if others went before batch work too often.
+ *   3. Now and then, a batch task of a domain that has more to do.
+ */
+static bool serve_first(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+			const struct backlog *nr, u64 now)
+{
+	return rescue_overdue(cpuc, llcc, now) ||
+	       serve_deficit(cpuc, llcc, nr->batch) || balance(cpuc, llcc, now);
+}
+
+/*
+ * Choose the queue whose first task has the earliest rank: what a task is owed
+ * and what its tier is worth. No queue, if all are empty.
+ */
+static void choose(struct candidate *best, struct cpu_ctx *cpuc,
+		   const struct backlog *nr, bool has_prev)
+{
+	bool has_rival =
+		has_prev || !!nr->interactive + !!nr->own + !!nr->batch > 1;
+
+	consider(best, queue_interactive(cpuc->topo.llc_idx), nr->interactive,
+		 has_rival, STAT_SERVE_INTERACTIVE);
+	consider(best, queue_own(cpuc->topo.cpu), nr->own, has_rival,
+		 STAT_SERVE_OWN);
+	consider(best, queue_batch(cpuc->topo.llc_idx), nr->batch, has_rival,
+		 STAT_SERVE_BATCH);
+}
+
+/* Serve the queue that was chosen; any of the three, if its task is gone. */
+static bool serve_chosen(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+			 const struct candidate *best, u32 nr_batch)
+{
+	if (!best->dsq_id)
+		return false;
+	if (!serve(cpuc, best->dsq_id, best->stat))
+		return serve_any(cpuc);
+	if (best->stat != STAT_SERVE_OWN)
+		count_service(llcc,
+			      !nr_batch || best->stat == STAT_SERVE_BATCH);
 	return true;
 }
 
 /*
  * Find the next task of @cpu.
  *
- *   1. One that has waited too long.
- *   2. A batch task, if others went before batch work too often.
- *   3. Now and then, a batch task of a domain that has more to do.
- *   4. The first task of the interactive, the own or the batch queue, whichever
- *	has the earliest rank: what a task is owed and what its tier is worth.
- *   5. @prev again, if its rank is earlier than that: no switch.
- *   6. Any task of these queues, if this CPU may not run the first.
- *   7. Other domains, near before far: no CPU stays idle while a task waits
+ *   1. What goes before any rank, see serve_first().
+ *   2. The first task of the interactive, the own or the batch queue, whichever
+ *	has the earliest rank.
+ *   3. @prev again, if its rank is earlier than that: no switch.
+ *   4. Any task of these queues, if this CPU may not run the first.
+ *   5. Other domains, near before far: no CPU stays idle while a task waits
  *	that may leave its own.
- *   8. @prev again, since nobody waits at all.
+ *   6. @prev again, since no other task waits at all.
  */
 __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
-	u32 nr_interactive, nr_own, nr_batch;
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	struct candidate best = {};
 	struct task_ctx *prevc = NULL;
-	struct llc_ctx *llcc;
+	struct backlog nr;
 	u64 now = scx_bpf_now();
-	bool has_rival;
 
-	if (!cpuc)
-		return;
-	llcc = lookup_llc(cpuc->llc_idx);
 	if (!llcc)
 		return;
-
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		prevc = try_lookup_task(prev);
 	/* Before the queues: what comes in between is seen as new then. */
 	if (!prevc)
-		cpuc->seen_inserts = queue_nr_inserts();
-
-	nr_interactive = sojourn_nr(&llcc->interactive);
-	nr_own = sojourn_nr(&cpuc->own);
-	nr_batch = sojourn_nr(&llcc->batch);
+		cpuc->dispatch.seen_inserts = queue_nr_inserts();
+	nr.interactive = queue_nr_interactive(llcc);
+	nr.own = queue_nr_own(cpuc);
+	nr.batch = queue_nr_batch(llcc);
 
 	if (prevc) {
 		account_end_run(prev, prevc, llcc, now);
-		prevc->is_rotated = 1;
+		slice_end_turn(prevc);
 	}
-	if (rescue_overdue(cpuc, llcc, now))
-		return;
-	if (serve_deficit(cpuc, llcc, nr_batch))
-		return;
-	if (balance(cpuc, llcc, now))
+	if (serve_first(cpuc, llcc, &nr, now))
 		return;
 
-	has_rival = prevc || !!nr_interactive + !!nr_own + !!nr_batch > 1;
-	consider(&best, queue_interactive(llcc->idx), nr_interactive, has_rival,
-		 STAT_SERVE_INTERACTIVE);
-	consider(&best, queue_own(cpu), nr_own, has_rival, STAT_SERVE_OWN);
-	consider(&best, queue_batch(llcc->idx), nr_batch, has_rival,
-		 STAT_SERVE_BATCH);
+	choose(&best, cpuc, &nr, prevc);
 	if (prevc && best.dsq_id &&
-	    vtime_before(queue_rank(prevc), best.rank)) {
-		count_service(llcc, prevc->served_tier == TIER_BATCH);
+	    vtime_before(share_rank(prevc), best.rank)) {
+		count_service(llcc, prevc->classify.served_tier == TIER_BATCH);
 		keep_running(prev, prevc, cpuc, llcc, now);
 		return;
 	}
-
-	if (best.dsq_id && serve(cpuc, best.dsq_id, best.stat)) {
-		if (best.stat != STAT_SERVE_OWN)
-			count_service(llcc,
-				      !nr_batch ||
-					      best.stat == STAT_SERVE_BATCH);
-		return;
-	}
-	if (best.dsq_id && serve_any(cpuc))
-		return;
-	if (steal(cpuc, now))
+	if (serve_chosen(cpuc, llcc, &best, nr.batch) || steal(cpuc, now))
 		return;
 
 	if (prevc)
@@ -240,73 +268,38 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 }
 
 /*
- * End what runs on @cpuc's CPU once it has used its part of @slice_ns. Return
- * whether it has, at @used_ns.
+ * Return whether a task was queued since @cpuc's CPU, now idle, looked for
+ * work.
+ *
+ * Not every task that waits is work for this CPU: it may not be allowed here.
+ * What was there when the CPU looked is no reason to look again, else it would
+ * never get to rest. So two answers are needed: the count of the own queue,
+ * which is always work for this CPU, and for the domains the number of tasks
+ * that were ever queued, which says what is new.
  */
-static bool bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
-		      u64 used_ns, u64 now)
+static bool missed_work(struct cpu_ctx *cpuc)
 {
-	u32 nr_waiting = queue_nr_waiting(cpuc, llcc);
-	u32 nr_own = sojourn_nr(&cpuc->own);
-
-	if (!nr_waiting) {
-		WRITE_ONCE(cpuc->slice_ends_at, 0);
-		return false;
-	}
-	/* What is as short as can be gets no shorter, at the price of a division. */
-	if (slice_ns > SLICE_MIN_NS)
-		slice_ns = slice_contended(nr_waiting, llcc->nr_cpus,
-					   knobs.latency_target_ns, slice_ns);
-	/* Nobody else can take what waits in the own queue. */
-	if (nr_own && slice_ns > SLICE_MIN_NS)
-		slice_ns = slice_contended(nr_own, 1, knobs.latency_target_ns,
-					   slice_ns);
-	slice_ns = slice_for_weight(slice_ns, cpuc->curr_weight);
-	preempt_end_slice_in(cpuc, now, slice_left(slice_ns, used_ns));
-	return used_ns >= slice_ns;
+	return (queue_nr_own(cpuc) &&
+		scx_bpf_dsq_nr_queued(queue_own(cpuc->topo.cpu))) ||
+	       queue_nr_inserts() != cpuc->dispatch.seen_inserts;
 }
 
-__hidden void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-				 struct llc_ctx *llcc, u64 now)
-{
-	/*
-	 * Its turn is over even if it never lasts until the timer fires, else one
-	 * that is preempted again and again would keep its place for ever.
-	 */
-	if (bound_run(cpuc, llcc, taskc->slice_ns, taskc->slice_used_ns, now))
-		taskc->is_rotated = 1;
-}
-
-__hidden void dispatch_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
-{
-	u64 now;
-	s64 used_ns;
-
-	if (!cpuc->is_busy || READ_ONCE(cpuc->slice_ends_at))
-		return;
-	now = scx_bpf_now();
-	used_ns = now - cpuc->took_at;
-	bound_run(cpuc, llcc, knobs.batch_slice_ns, used_ns > 0 ? used_ns : 0,
-		  now);
-}
-
-__hidden bool dispatch_missed_work(s32 cpu)
+/*
+ * The kernel has updated the idle mask: a task that is queued after this finds
+ * the CPU idle and kicks it, and what was queued before is seen here.
+ *
+ * NOTE: a CPU that dies must not kick, not even itself: the interrupt that
+ * carries out its kicks is gone already, the kick would stay pending, and with
+ * it every later one of that CPU once it is back.
+ */
+__hidden void dispatch_update_idle(s32 cpu, bool is_idle)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 
-	/*
-	 * A CPU that dies must not kick, not even itself: the interrupt that
-	 * carries out its kicks is gone already, the kick would stay pending,
-	 * and with it every later one of that CPU once it is back.
-	 */
-	if (!cpuc || cpuc->is_offline)
-		return false;
-	/*
-	 * Not every task that waits is work for this CPU: it may not be allowed
-	 * here. What was there when the CPU looked is no reason to look again,
-	 * else it would never get to rest.
-	 */
-	return (sojourn_nr(&cpuc->own) &&
-		scx_bpf_dsq_nr_queued(queue_own(cpu))) ||
-	       queue_nr_inserts() != cpuc->seen_inserts;
+	if (!llcc)
+		return;
+	slice_update_idle(cpuc, llcc, is_idle);
+	if (is_idle && !cpuc->slice.is_offline && missed_work(cpuc))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }

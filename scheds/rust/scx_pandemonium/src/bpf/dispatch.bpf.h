@@ -16,19 +16,9 @@
 void dispatch_cpu(s32 cpu, struct task_struct *prev);
 
 /*
- * @taskc begins a run on the CPU of @cpuc: bound it if others wait. If its slice
- * is used up, its turn is over with that.
+ * ops.update_idle(): @cpu goes idle, or is idle no more. A task that was queued
+ * while it was on its way there is found now.
  */
-void dispatch_bound_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-			struct llc_ctx *llcc, u64 now);
-
-/*
- * A task begins to wait while another runs on @cpuc's CPU that nobody waited for
- * so far: bound that run now, not at the next tick.
- */
-void dispatch_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
-
-/* Return whether a task was queued since @cpu, now idle, looked for work. */
-bool dispatch_missed_work(s32 cpu);
+void dispatch_update_idle(s32 cpu, bool is_idle);
 
 #endif /* __DISPATCH_BPF_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* See dump.bpf.h for the purpose. */
+/* dump: what does a report of a failure need to say? See dump.bpf.h. */
 #include "dump.bpf.h"
 #include "queue.bpf.h"
 
@@ -18,7 +18,7 @@ __hidden void dump_all(void)
 		scx_bpf_dump("LLC %u: interactive %d, batch %d, clock %llu\n",
 			     i, scx_bpf_dsq_nr_queued(queue_interactive(i)),
 			     scx_bpf_dsq_nr_queued(queue_batch(i)),
-			     llcc->clock.at);
+			     llcc->share.clock.avg_vruntime);
 	}
 }
 
@@ -30,11 +30,12 @@ __hidden void dump_cpu(s32 cpu, bool is_idle)
 		return;
 	scx_bpf_dump("own %d, %s, tier %u, weight %u, run for %llu us\n",
 		     scx_bpf_dsq_nr_queued(queue_own(cpu)),
-		     is_idle	     ? "idle"
-		     : cpuc->is_busy ? "busy"
-				     : "taken",
-		     cpuc->curr_tier, cpuc->curr_weight,
-		     (scx_bpf_now() - cpuc->started_at) / NSEC_PER_USEC);
+		     is_idle		     ? "idle"
+		     : cpuc->account.is_busy ? "busy"
+					     : "taken",
+		     cpuc->account.tier, cpuc->account.weight,
+		     (scx_bpf_now() - cpuc->account.run_started_at) /
+			     NSEC_PER_USEC);
 }
 
 __hidden void dump_task(struct task_struct *p)
@@ -45,18 +46,22 @@ __hidden void dump_task(struct task_struct *p)
 
 	if (!taskc)
 		return;
-	llcc = lookup_llc(taskc->llc_idx);
+	llcc = lookup_llc(taskc->share.llc_idx);
 	if (!llcc)
 		return;
-	scx_bpf_dump("tier %u, score %llu, age %u, LLC %u, ahead %lld us\n",
-		     taskc->tier, taskc->score, taskc->age, taskc->llc_idx,
-		     (s64)(taskc->vtime - llcc->clock.at) / NSEC_PER_USEC);
+	scx_bpf_dump(
+		"tier %u, score %llu, age %u, LLC %u, ahead %lld us\n",
+		taskc->classify.tier, taskc->classify.score,
+		taskc->classify.age, taskc->share.llc_idx,
+		(s64)(taskc->share.vtime - llcc->share.clock.avg_vruntime) /
+			NSEC_PER_USEC);
 	scx_bpf_dump("run %llu us, wakes every %llu us, waits for %llu us\n",
-		     taskc->avg_runtime_ns / NSEC_PER_USEC,
-		     taskc->wake_interval_ns / NSEC_PER_USEC,
-		     taskc->enqueued_at
-			     ? (now - taskc->enqueued_at) / NSEC_PER_USEC
+		     taskc->classify.avg_runtime_ns / NSEC_PER_USEC,
+		     taskc->classify.wake_interval_ns / NSEC_PER_USEC,
+		     taskc->account.runnable_at
+			     ? (now - taskc->account.runnable_at) /
+				       NSEC_PER_USEC
 			     : 0);
 	scx_bpf_dump("waited %llu us before its last run\n",
-		     taskc->last_wait_ns / NSEC_PER_USEC);
+		     taskc->account.last_wait_ns / NSEC_PER_USEC);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* See idle.bpf.h for the purpose. */
+/* idle: which idle CPU does a task get? See idle.bpf.h. */
 #include "idle.bpf.h"
 #include "queue.bpf.h"
 #include "topo.bpf.h"
@@ -32,7 +32,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct span_ctx);
-} scratches SEC(".maps");
+} scratch_masks SEC(".maps");
 
 struct wait_timer {
 	struct bpf_timer timer;
@@ -70,7 +70,7 @@ static void wake_for(u64 dsq_id)
  */
 static int wait_timer_fn(void *map, u32 *key, struct wait_timer *timer)
 {
-	/* Before the look: whoever comes after it arms the timer again. */
+	/* Before the look: a task that comes after it arms the timer again. */
 	WRITE_ONCE(timer->is_armed, 0);
 	/* To Linux 6.12 the callback may sleep, since ops.init() may. */
 	bpf_rcu_read_lock();
@@ -80,10 +80,10 @@ static int wait_timer_fn(void *map, u32 *key, struct wait_timer *timer)
 	return 0;
 }
 
-/* See that somebody looks at the queues of @llcc in @left_ns. */
+/* See that the queues of @llcc are looked at in @left_ns. */
 static void arm_timer(struct llc_ctx *llcc, u64 left_ns)
 {
-	u32 key = llcc->idx;
+	u32 key = llcc->topo.idx;
 	struct wait_timer *timer = bpf_map_lookup_elem(&wait_timers, &key);
 
 	/* If it is armed, then for a task that came earlier. */
@@ -118,7 +118,7 @@ __hidden s32 idle_init(void)
 	if (err)
 		return err;
 	bpf_for(i, 0, nr_cpu_ids) {
-		span = bpf_map_lookup_percpu_elem(&scratches, &zero, i);
+		span = bpf_map_lookup_percpu_elem(&scratch_masks, &zero, i);
 		if (!span)
 			return -ENOENT;
 		err = topo_create_span(&span->cpus, SPAN_NONE, 0);
@@ -150,7 +150,7 @@ static s32 claim_in(struct task_struct *p, struct bpf_cpumask *domain,
 		    struct bpf_cpumask *among, u64 flags)
 {
 	u32 zero = 0;
-	struct span_ctx *span = bpf_map_lookup_elem(&scratches, &zero);
+	struct span_ctx *span = bpf_map_lookup_elem(&scratch_masks, &zero);
 	struct bpf_cpumask *mask = span ? span->cpus : NULL;
 
 	if (!mask || !domain ||
@@ -174,7 +174,7 @@ static bool is_core_idle(s32 cpu)
 static bool claim_this(struct task_struct *p, const struct cpu_ctx *cpuc,
 		       struct bpf_cpumask *among, u64 flags)
 {
-	s32 cpu = cpuc->cpu;
+	s32 cpu = cpuc->topo.cpu;
 
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
 	       (!among || bpf_cpumask_test_cpu(cpu, cast_mask(among))) &&
@@ -191,16 +191,16 @@ static s32 claim_near(struct task_struct *p, const struct cpu_ctx *cpuc,
 	s32 cpu;
 
 	if (claim_this(p, cpuc, among, flags))
-		return cpuc->cpu;
-	span = lookup_l2(cpuc->l2_idx);
+		return cpuc->topo.cpu;
+	span = lookup_l2(cpuc->topo.l2_idx);
 	cpu = span ? claim_in(p, span->cpus, among, flags) : -EBUSY;
 	if (cpu >= 0)
 		return cpu;
-	llcc = lookup_llc(cpuc->llc_idx);
-	return llcc ? claim_in(p, llcc->cpus, among, flags) : -EBUSY;
+	llcc = lookup_llc(cpuc->topo.llc_idx);
+	return llcc ? claim_in(p, llcc->topo.cpus, among, flags) : -EBUSY;
 }
 
-/* Return whether any CPU that @p may use is idle, which is seldom so if busy. */
+/* Return whether any CPU that @p may use is idle. */
 static bool is_any_idle(struct task_struct *p)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -217,7 +217,7 @@ static bool is_any_idle(struct task_struct *p)
  *
  *   1. Where cores differ in size, a big core that is wholly idle: the previous
  *	CPU, one of its L2 domain, of its LLC, any. For every tier: batch work
- *	gains most from a fast core, and makes room for who goes before it.
+ *	gains most from a fast core, and makes room for tasks before it.
  *   2. The previous CPU, if its core is wholly idle: its caches are warm.
  *   3. A wholly idle core of its L2 domain, of its LLC.
  *   4. An idle CPU: the previous one, one of its L2 domain, of its LLC.
@@ -228,7 +228,7 @@ s32 idle_claim_nearest(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
 	struct cpu_ctx *cpuc = lookup_cpu(prev_cpu);
-	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	struct bpf_cpumask *big = NULL;
 	u64 core = has_smt ? SCX_PICK_IDLE_CORE : 0;
 	bool keeps_llc;
@@ -252,25 +252,25 @@ s32 idle_claim_nearest(struct task_struct *p __arg_trusted, s32 prev_cpu)
 		cpu = claim_near(p, cpuc, NULL, 0);
 	if (cpu >= 0 || keeps_llc)
 		return cpu;
-	cpu = claim_in(p, llcc->node_cpus, NULL, 0);
+	cpu = claim_in(p, llcc->topo.node_cpus, NULL, 0);
 	return cpu >= 0 ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 }
 
 /*
  *   1. Only in mode STRONG, and where there is another LLC.
- *   2. Not a latency-critical task or a kernel thread: somebody waits for it.
+ *   2. Not a latency-critical task or a kernel thread: others wait for it.
  *   3. Not a task that never ran: no cache holds anything of it.
  *   4. Not a task that may not run there at all.
  */
 __hidden bool idle_keeps_llc(struct task_struct *p, struct task_ctx *taskc,
 			     struct llc_ctx *llcc)
 {
-	struct bpf_cpumask *cpus = llcc->cpus;
+	struct bpf_cpumask *cpus = llcc->topo.cpus;
 
 	return nr_llcs > 1 && knobs.affinity_mode == AFFINITY_STRONG &&
-	       taskc->served_tier != TIER_LAT_CRITICAL &&
-	       !(p->flags & PF_KTHREAD) && taskc->last_cpu >= 0 && cpus &&
-	       bpf_cpumask_intersects(cast_mask(cpus), p->cpus_ptr);
+	       taskc->classify.served_tier != TIER_LAT_CRITICAL &&
+	       !(p->flags & PF_KTHREAD) && taskc->account.last_cpu >= 0 &&
+	       cpus && bpf_cpumask_intersects(cast_mask(cpus), p->cpus_ptr);
 }
 
 __hidden void idle_bound_wait(struct task_struct *p, struct task_ctx *taskc,
@@ -300,7 +300,7 @@ bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now)
 		taskc = try_lookup_task(p);
 		if (!taskc || !idle_keeps_llc(p, taskc, llcc))
 			return true;
-		waited_ns = now - taskc->enqueued_at;
+		waited_ns = now - taskc->account.runnable_at;
 		if (waited_ns >= (s64)LLC_WAIT_MAX_NS)
 			return true;
 		/* Stamped by another CPU, whose clock may be ahead of ours. */

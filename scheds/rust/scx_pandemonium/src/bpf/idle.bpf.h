@@ -12,7 +12,7 @@
  *   OFF	the kernel's choice.
  *   WEAK	nearest first, but any idle CPU at once.
  *   STRONG	a task waits a while for its LLC before it goes to another; a
- *		timer then wakes a CPU there, so that nobody is stranded.
+ *		timer then wakes a CPU there, so that no task is stranded.
  *
  * Not here: what to do if no CPU is idle (place, preempt), what a CPU without
  * work takes (dispatch).
@@ -38,7 +38,7 @@ s32 idle_claim_nearest(struct task_struct *p, s32 prev_cpu);
 
 /*
  * Return whether @p waits for a CPU of @llcc though one of another LLC may be
- * idle. For a while only; whoever is sent away arms the timer.
+ * idle. For a while only: a CPU that is sent away arms the timer.
  */
 bool idle_keeps_llc(struct task_struct *p, struct task_ctx *taskc,
 		    struct llc_ctx *llcc);

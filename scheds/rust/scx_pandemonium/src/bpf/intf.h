@@ -40,7 +40,13 @@ enum intf_consts {
 
 	/* Names of compositors; a look compares with each. */
 	MAX_COMM_PATTERNS = 128,
+
+	/* Bytes of a cache line on the machines that sched_ext runs on. */
+	CACHE_LINE_SIZE = 64,
 };
+
+/* Begin a cache line: keeps what many CPUs write off what one reads often. */
+#define OWN_CACHE_LINE __attribute__((aligned(CACHE_LINE_SIZE)))
 
 /*
  * What a task has shown itself to be. A higher tier is served first and may
@@ -75,9 +81,9 @@ enum stat_id {
 	STAT_SERVE_OWN,
 	STAT_SERVE_INTERACTIVE,
 	STAT_SERVE_BATCH,
-	STAT_SERVE_STOLEN,   /* from another domain or another CPU */
+	STAT_SERVE_STOLEN,   /* from another domain */
 	STAT_SERVE_DEFICIT,  /* batch work, after enough of others */
-	STAT_SERVE_RESCUED,  /* who waited too long */
+	STAT_SERVE_RESCUED,  /* a task that waited too long */
 	STAT_KEEP_RUNNING,   /* the running task got another slice */
 	STAT_DISPATCH_EMPTY, /* nothing to run was found */
 
@@ -93,7 +99,7 @@ enum stat_id {
 	STAT_MIGRATE,	    /* began to run on another CPU than before */
 	STAT_MIGRATE_LLC,   /* ... in another LLC domain */
 	STAT_RT_RELEASE,    /* another class took the CPU */
-	STAT_BURST,	    /* a burst of enqueues began */
+	STAT_SURGE,	    /* a surge of enqueues began */
 
 	NR_STAT_IDS,
 };
@@ -112,15 +118,20 @@ enum affinity_mode {
 struct knobs {
 	/* The longest slice of an interactive or latency-critical task. */
 	u64 slice_ns;
-	/* The slice of a batch task while nobody waits. */
+	/* The slice of a batch task while no other task waits. */
 	u64 batch_slice_ns;
-	/* Time within which every waiter of a domain should get its turn. */
+	/*
+	 * Time within which each waiting task of a domain should get its turn.
+	 */
 	u64 latency_target_ns;
 	/* A burst above this is work for the batch tier. */
 	u64 cpu_bound_thresh_ns;
 	/* How far a task may be behind its domain's clock, or ahead. */
 	u64 lag_max_ns;
-	/* A wait above this is too long for whoever had less than its share. */
+	/*
+	 * A wait above this is too long for a task that had less than its
+	 * share.
+	 */
 	u64 sojourn_thresh_ns;
 	/* How far behind a sleeper of the batch tier or a new task may be. */
 	u64 batch_lag_max_ns;
@@ -149,46 +160,69 @@ struct llc_topo {
 };
 
 /*
- * The tasks that wait in one queue, see policy/sojourn.h. Those that left it for
- * a local DSQ and do not run yet are still among them.
+ * The tasks that wait in one queue, see policy/wait_age.h. Those that left it
+ * for a local DSQ and do not run yet are still among them.
  */
 struct waiters {
-	u32 nr[2];     /* by group */
-	u64 turn;      /* its lowest bit is the group that is joined */
-	u64 turned_at; /* when the other one was closed */
+	u32 nr[2];	/* by group */
+	u64 generation; /* its lowest bit is the group that tasks join */
+	u64 closed_at;	/* when the other group was closed */
 };
 
 /*
- * One CPU: what runs there and what was counted there.
+ * One CPU: what runs there and what was counted there, in one struct for each
+ * room. A member has the name of its room, and only that room writes it.
  *
- * Written by the CPU itself, but for what is marked; read by others without a
- * lock. A stale value costs one worse placement.
+ * Others read it without a lock: a stale value costs one worse placement.
  */
-struct cpu_ctx {
-	s32 cpu;	    /* topo: its number */
-	u32 llc_idx;	    /* topo: its domain */
-	u32 l2_idx;	    /* topo: its L2 domain */
-	u64 started_at;	    /* when the running task began its run */
-	u64 took_at;	    /* when it got the CPU */
-	u64 slice_ends_at;  /* when its slice ends; 0: nobody waits */
-	u64 timer_at;	    /* when the slice timer fires; 0: it rests */
-	u64 curr_rank;	    /* its rank at started_at, see policy/vtime.h */
-	u32 curr_tier;	    /* tier in which it runs */
-	u32 curr_weight;    /* its weight, 1..10000 */
-	u64 balance_at;	    /* when to look beyond its domain again */
-	u64 seen_inserts;   /* tasks queued anywhere when it last looked */
-	struct waiters own; /* tasks in its own queue, counted by any CPU */
-	u32 is_offline;	    /* 1 while the CPU is offline, or goes there */
+struct topo_cpu {
+	s32 cpu;
+	u32 llc_idx; /* its LLC domain */
+	u32 l2_idx;  /* its L2 domain */
+};
+
+struct account_cpu {
+	u64 run_started_at; /* when the running task began its run */
+	u64 on_cpu_at;	    /* when that task got the CPU */
+	u64 rank;	    /* its rank at run_started_at, policy/vtime.h */
+	u32 tier;	    /* tier in which it runs */
+	u32 weight;	    /* its weight, 1..10000 */
 	u32 is_busy;	    /* 1 while a task of ours runs */
-	u32 is_idle;	    /* 1 while nothing runs at all */
-	u32 is_victim;	    /* 1 + tier while offered for preemption */
+};
+
+struct dispatch_cpu {
+	u64 balance_at;	  /* when to look beyond the domain again */
+	u64 seen_inserts; /* queue_nr_inserts() when it last looked for work */
+};
+
+struct classify_cpu {
+	u32 nr_enqueues; /* enqueues here, for the samples of policy/surge.h */
+};
+
+struct slice_cpu {
+	u64 ends_at;	/* when the slice ends; 0: no task waits */
+	u64 timer_at;	/* when the timer fires; 0: it rests */
+	u32 is_offline; /* 1 while the CPU is offline, or goes there */
+	u32 is_idle;	/* 1 while nothing runs at all */
+};
+
+struct preempt_cpu {
 	/*
-	 * How long the task that was given the CPU by preemption usually runs,
-	 * until something runs; else 0. Written by who gave it.
+	 * Tier of what runs here, plus 1, while that may be preempted; else 0.
+	 */
+	u32 offered_tier;
+	/*
+	 * How long the task that claimed this CPU usually runs, until a task
+	 * begins to run here; else 0.
 	 */
 	u64 granted_ns;
-	u32 nr_enqueues; /* enqueues here, for the samples of policy/burst.h */
+};
 
+struct queue_cpu {
+	struct waiters own; /* tasks in the CPU's own queue */
+};
+
+struct stats_cpu {
 	u64 nr[NR_STAT_IDS];
 	/* Row after row, one for each tier. */
 	u64 wake_lat[NR_TIERS * NR_HIST_BUCKETS];
@@ -202,6 +236,27 @@ struct cpu_ctx {
 	u64 l2_misses[NR_TIERS];
 	u64 max_wait_ns; /* longest wait of a runnable task so far */
 };
+
+struct cpu_ctx {
+	/* Written by the CPU itself at each switch. */
+	struct topo_cpu topo;
+	struct account_cpu account;
+	struct dispatch_cpu dispatch;
+	struct classify_cpu classify;
+	/* Written by other CPUs as well: a wakeup claims, bounds, counts. */
+	struct slice_cpu slice OWN_CACHE_LINE;
+	struct preempt_cpu preempt;
+	struct queue_cpu queue;
+	/* Counters, written by the CPU itself, read by the loader. */
+	struct stats_cpu stats OWN_CACHE_LINE;
+};
+
+_Static_assert(__builtin_offsetof(struct cpu_ctx, slice) % CACHE_LINE_SIZE == 0,
+	       "what other CPUs write begins a cache line");
+_Static_assert(__builtin_offsetof(struct cpu_ctx, stats) % CACHE_LINE_SIZE == 0,
+	       "and ends one");
+_Static_assert(sizeof(struct cpu_ctx) % CACHE_LINE_SIZE == 0,
+	       "the next CPU begins a cache line of its own");
 
 /*
  * A name, or the beginning of one, in two words as memory holds them: what

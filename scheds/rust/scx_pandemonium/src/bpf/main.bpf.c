@@ -8,11 +8,13 @@
  *   compositor	is it part of the program that draws the screen?
  *   place	which CPU does a ready task go to?
  *   idle	which idle CPU does it get?
- *   preempt	who has to make room, and when does a slice end?
+ *   preempt	which CPU has to make room?
+ *   share	how much CPU time is a task owed?
  *   queue	where do tasks wait, and in which order?
+ *   slice	how long does a run last, and what ends it?
  *   dispatch	what does a CPU run next?
- *   rescue	who has waited too long?
- *   account	who uses how much CPU time, and who waited for it?
+ *   rescue	which task has waited too long?
+ *   account	which task uses how much CPU time, and how long did it wait?
  *   topo	which CPUs share a cache?
  *   stats	what happened, and how long did tasks wait?
  *   tasks	what does the scheduler think of each task?
@@ -23,7 +25,6 @@
  * natively. See ARCHITECTURE.md for the life of a wakeup.
  */
 #include "account.bpf.h"
-#include "classify.bpf.h"
 #include "context.bpf.h"
 #include "dispatch.bpf.h"
 #include "dump.bpf.h"
@@ -31,7 +32,8 @@
 #include "place.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
-#include "stats.bpf.h"
+#include "share.bpf.h"
+#include "slice.bpf.h"
 #include "topo.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -98,94 +100,44 @@ void BPF_STRUCT_OPS(pandemonium_stopping, struct task_struct *p, bool runnable)
 
 void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)
 {
-	preempt_update_idle(cpu, idle);
-	/*
-	 * A task queued while this CPU was on its way to idle saw no idle CPU
-	 * to wake. The idle mask is up to date now, so whoever queues after
-	 * this sees it, and what was queued before is seen here.
-	 */
-	if (idle && dispatch_missed_work(cpu))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	dispatch_update_idle(cpu, idle);
 }
 
 void BPF_STRUCT_OPS(pandemonium_cpu_release, s32 cpu,
 		    struct scx_cpu_release_args *args)
 {
-	struct cpu_ctx *cpuc = lookup_cpu(cpu);
-	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
-
-	if (!llcc)
-		return;
-	/* A higher class has the CPU for as long as it likes. */
-	preempt_withdraw(cpuc, llcc);
-	stat_inc(cpuc, STAT_RT_RELEASE);
-	scx_bpf_reenqueue_local();
+	preempt_cpu_release(cpu);
 }
 
 void BPF_STRUCT_OPS(pandemonium_cpu_online, s32 cpu)
 {
-	struct cpu_ctx *cpuc = lookup_cpu(cpu);
-
-	/*
-	 * Its queue exists already. Without this callback the kernel would end
-	 * the scheduler whenever a CPU comes or goes.
-	 */
-	if (cpuc)
-		cpuc->is_offline = 0;
+	slice_cpu_online(cpu);
 }
 
 void BPF_STRUCT_OPS(pandemonium_cpu_offline, s32 cpu)
 {
-	struct cpu_ctx *cpuc = lookup_cpu(cpu);
-	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
-
-	if (!llcc)
-		return;
-	cpuc->is_offline = 1;
-	queue_evacuate(cpu);
-	preempt_leave(cpuc, llcc);
+	slice_cpu_offline(cpu);
 }
 
 s32 BPF_STRUCT_OPS(pandemonium_init_task, struct task_struct *p,
 		   struct scx_init_task_args *args)
 {
-	struct task_ctx *taskc = context_create_task(p);
-
-	if (!taskc)
-		return -ENOMEM;
-	classify_init_task(taskc);
-	return 0;
+	return account_init_task(p);
 }
 
 void BPF_STRUCT_OPS(pandemonium_enable, struct task_struct *p)
 {
-	struct task_ctx *taskc = try_lookup_task(p);
-	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
-	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
-
-	if (!taskc || !llcc)
-		return;
-	/* A new task is owed nothing and owes nothing. */
-	taskc->llc_idx = llcc->idx;
-	taskc->vtime = llcc->clock.at;
-	taskc->is_rotated = 1;
+	account_enable(p);
 }
 
 void BPF_STRUCT_OPS(pandemonium_set_weight, struct task_struct *p, u32 weight)
 {
-	struct task_ctx *taskc = try_lookup_task(p);
-
-	/* It counts anew, with its new weight, when it is queued again. */
-	if (taskc)
-		queue_leave_clock(taskc);
+	share_set_weight(p);
 }
 
 void BPF_STRUCT_OPS(pandemonium_disable, struct task_struct *p)
 {
-	struct task_ctx *taskc = try_lookup_task(p);
-
-	if (taskc)
-		queue_forget(taskc);
+	account_disable(p);
 }
 
 void BPF_STRUCT_OPS(pandemonium_dump, struct scx_dump_ctx *dctx)
@@ -215,6 +167,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
 		err = queue_init();
 	if (!err)
 		err = preempt_init();
+	if (!err)
+		err = slice_init();
 	return err;
 }
 
@@ -224,30 +178,34 @@ void BPF_STRUCT_OPS(pandemonium_exit, struct scx_exit_info *ei)
 }
 
 /* The flags are set by the loader: an older kernel rejects what it lacks. */
-SCX_OPS_DEFINE(pandemonium_ops, .select_cpu = (void *)pandemonium_select_cpu,
-	       .enqueue = (void *)pandemonium_enqueue,
-	       .dispatch = (void *)pandemonium_dispatch,
-	       .running = (void *)pandemonium_running,
-	       .tick = (void *)pandemonium_tick,
-	       .stopping = (void *)pandemonium_stopping,
-	       .update_idle = (void *)pandemonium_update_idle,
-	       .cpu_release = (void *)pandemonium_cpu_release,
-	       .cpu_online = (void *)pandemonium_cpu_online,
-	       .cpu_offline = (void *)pandemonium_cpu_offline,
-	       .init_task = (void *)pandemonium_init_task,
-	       .enable = (void *)pandemonium_enable,
-	       .set_weight = (void *)pandemonium_set_weight,
-	       .disable = (void *)pandemonium_disable,
-	       .dump = (void *)pandemonium_dump,
-	       .dump_cpu = (void *)pandemonium_dump_cpu,
-	       .dump_task = (void *)pandemonium_dump_task,
-	       .init = (void *)pandemonium_init,
-	       .exit = (void *)pandemonium_exit, .timeout_ms = 10000,
-	       .name = "pandemonium");
+/* clang-format off */
+SCX_OPS_DEFINE(pandemonium_ops,
+	       .select_cpu	= (void *)pandemonium_select_cpu,
+	       .enqueue		= (void *)pandemonium_enqueue,
+	       .dispatch	= (void *)pandemonium_dispatch,
+	       .running		= (void *)pandemonium_running,
+	       .tick		= (void *)pandemonium_tick,
+	       .stopping	= (void *)pandemonium_stopping,
+	       .update_idle	= (void *)pandemonium_update_idle,
+	       .cpu_release	= (void *)pandemonium_cpu_release,
+	       .cpu_online	= (void *)pandemonium_cpu_online,
+	       .cpu_offline	= (void *)pandemonium_cpu_offline,
+	       .init_task	= (void *)pandemonium_init_task,
+	       .enable		= (void *)pandemonium_enable,
+	       .set_weight	= (void *)pandemonium_set_weight,
+	       .disable		= (void *)pandemonium_disable,
+	       .dump		= (void *)pandemonium_dump,
+	       .dump_cpu	= (void *)pandemonium_dump_cpu,
+	       .dump_task	= (void *)pandemonium_dump_task,
+	       .init		= (void *)pandemonium_init,
+	       .exit		= (void *)pandemonium_exit,
+	       .timeout_ms	= 10000,
+	       .name		= "pandemonium");
+/* clang-format on */
 
 /*
- * The rooms. They are compiled with this file as one unit, so that clang inlines
- * across them, which a linker of BPF objects does not.
+ * The rooms. They are compiled with this file as one unit, so that clang
+ * inlines across them, which a linker of BPF objects does not.
  */
 #include "account.bpf.c"
 #include "classify.bpf.c"
@@ -260,6 +218,8 @@ SCX_OPS_DEFINE(pandemonium_ops, .select_cpu = (void *)pandemonium_select_cpu,
 #include "preempt.bpf.c"
 #include "queue.bpf.c"
 #include "rescue.bpf.c"
+#include "share.bpf.c"
+#include "slice.bpf.c"
 #include "stats.bpf.c"
 #include "tasks.bpf.c"
 #include "topo.bpf.c"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* See place.bpf.h for the purpose. */
+/* place: which CPU does a ready task go to? See place.bpf.h. */
 #include "place.bpf.h"
+#include "account.bpf.h"
 #include "classify.bpf.h"
 #include "compositor.bpf.h"
-#include "dispatch.bpf.h"
 #include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
+#include "share.bpf.h"
+#include "slice.bpf.h"
 #include "stats.bpf.h"
-#include "policy/sojourn.h"
-#include "policy/vtime.h"
 #include <bpf_experimental.h>
 
 enum place_consts {
@@ -17,22 +17,22 @@ enum place_consts {
 	 * A waker with an average burst below this is about to sleep, so its
 	 * CPU is free sooner than another one could be woken.
 	 */
-	HANDOFF_BURST_MAX_NS = 500 * NSEC_PER_USEC,
+	HANDOFF_SYNC_MAX_NS = 500 * NSEC_PER_USEC,
 	/*
-	 * Without a hint, one below this is; to send an interrupt to another
-	 * CPU and switch there takes as long.
+	 * Without a sync hint, one below this is; to send an interrupt to
+	 * another CPU and switch there takes as long.
 	 */
 	HANDOFF_UNASKED_MAX_NS = 50 * NSEC_PER_USEC,
-	/* If it goes on all the same, its run ends after this. */
+	/* If the waker goes on all the same, its run ends after this. */
 	HANDOFF_WAIT_MAX_NS = 1 * NSEC_PER_MSEC,
 };
 
 /*
  * Return whether only one CPU may run @p, now or ever.
  *
- * NOTE: to call a BPF program may disable migration of whom it interrupts, and
- * ops.cpu_release() calls another one for the task that lost its CPU. For that
- * one two levels mean nothing.
+ * NOTE: to run a BPF program may disable migration of the current task, and
+ * ops.cpu_release() runs another one for the task that lost its CPU. For that
+ * task two levels mean nothing.
  */
 static bool is_pinned(const struct task_struct *p, u64 enq_flags)
 {
@@ -48,12 +48,12 @@ static bool is_pinned(const struct task_struct *p, u64 enq_flags)
 static void insert_local(struct task_struct *p, struct task_ctx *taskc,
 			 u64 dsq_id, u64 enq_flags)
 {
-	scx_bpf_dsq_insert(p, dsq_id, queue_slice_ns(taskc), enq_flags);
+	scx_bpf_dsq_insert(p, dsq_id, classify_slice_ns(taskc), enq_flags);
 }
 
 /*
- * Return whether the task that runs on this CPU is what wakes, and goes on after
- * that: not what interrupted it, not its exit.
+ * Return whether the task that runs on this CPU is the waker, and goes on after
+ * that: not an interrupt, not its exit.
  */
 static bool is_waking_itself(const struct task_struct *waker)
 {
@@ -65,12 +65,12 @@ static bool is_waking_itself(const struct task_struct *waker)
  * Return whether the waker should hand its CPU to @p.
  *
  *   1. @p may run there.
- *   2. The waker is a task of ours that usually sleeps within @soon_ns; a sync
- *	hint alone is often a lie, and then @p would wait behind a hog.
- *   3. Nobody waits in its local DSQ.
- *   4. Nobody waits for a CPU, or @p is to go before batch work anyway and no
- *	pinned task waits for this one: a pair that hands a CPU to and fro never
- *	asks who else should have it.
+ *   2. The waker is a task of ours that usually sleeps within @soon_ns, and @p
+ *	usually runs briefly; a sync hint alone is often a lie, and then @p
+ *	would wait behind a hog.
+ *   3. No task waits in its local DSQ or for this CPU alone.
+ *   4. No task waits for a CPU, or @p is to go before batch work anyway: a pair
+ *	that hands a CPU to and fro never asks which task should have it.
  */
 static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
 			 struct task_struct *waker, const struct cpu_ctx *cpuc,
@@ -78,44 +78,41 @@ static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
 {
 	struct task_ctx *wakerc;
 
-	if (!bpf_cpumask_test_cpu(cpuc->cpu, p->cpus_ptr))
+	if (!bpf_cpumask_test_cpu(cpuc->topo.cpu, p->cpus_ptr))
 		return false;
 	wakerc = try_lookup_task(waker);
-	if (!wakerc || wakerc->avg_runtime_ns > soon_ns ||
-	    taskc->avg_runtime_ns > HANDOFF_BURST_MAX_NS)
+	if (!wakerc || wakerc->classify.avg_runtime_ns > soon_ns ||
+	    taskc->classify.avg_runtime_ns > HANDOFF_SYNC_MAX_NS)
 		return false;
-	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || sojourn_nr(&cpuc->own))
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || queue_nr_own(cpuc))
 		return false;
-	return taskc->served_tier != TIER_BATCH ||
+	return taskc->classify.served_tier != TIER_BATCH ||
 	       !queue_nr_waiting(cpuc, llcc);
 }
 
 /* The running task forked the one of @taskc: see if it comes with a token. */
-static void sponsor_child(struct task_ctx *taskc, struct llc_ctx *llcc)
+static void admit_child(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	struct task_struct *parent = (void *)bpf_get_current_task_btf();
 	struct task_ctx *parentc = try_lookup_task(parent);
 
 	if (parentc)
-		classify_sponsor(taskc, parentc, llcc, scx_bpf_now());
+		classify_admit(taskc, parentc, llcc, scx_bpf_now());
 }
 
 /*
  * @p begins to wait, at @now, for a CPU of @llcc: after a sleep or as a new
  * task. @cpuc is the CPU that we are on.
  */
-static void become_ready(struct task_struct *p, struct task_ctx *taskc,
-			 struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
+static void become_runnable(struct task_struct *p, struct task_ctx *taskc,
+			    struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 {
-	taskc->enqueued_at = now;
-	if (taskc->is_away) {
-		queue_return(taskc);
+	account_begin_wait(taskc, now);
+	if (taskc->share.is_sleeping) {
 		classify_wakeup(taskc, cpuc, now);
-		compositor_look(p, taskc, now);
+		compositor_check(p, taskc, now);
 	}
-	queue_join_llc(p, taskc, llcc);
-	queue_bound_lag(p, taskc, llcc);
-	queue_join_clock(p, taskc, llcc);
+	share_become_runnable(p, taskc, llcc);
 }
 
 /*
@@ -143,7 +140,8 @@ static s32 place_on(struct task_struct *p, struct task_ctx *taskc,
  *   3. The waker's CPU, if it is about to sleep without having said so, as with
  *	futexes.
  *   4. A CPU that runs something of a lower tier, for a task that has earned
- *	its own tier. One that batch work feeds waits until that has run a while.
+ *	its own tier. A task that batch work feeds waits until that has run for
+ *	a while.
  *
  * Return the CPU. @p is inserted unless none of these applied; ops.enqueue()
  * follows then.
@@ -164,24 +162,25 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 
 	if (!taskc || !cpuc || !prev_cpuc)
 		return prev_cpu;
-	llcc = lookup_llc(prev_cpuc->llc_idx);
+	llcc = lookup_llc(prev_cpuc->topo.llc_idx);
 	if (!llcc)
 		return prev_cpu;
 	is_waker = is_waking_itself(waker);
-	become_ready(p, taskc, cpuc, llcc, now);
+	become_runnable(p, taskc, cpuc, llcc, now);
 	if (wake_flags & SCX_WAKE_FORK)
-		sponsor_child(taskc, llcc);
+		admit_child(taskc, llcc);
 	/*
 	 * Batch work that says it will sleep and is known not to: @p takes what
-	 * that produces. The sooner it ran, the less there would be to take, and
-	 * the more switches.
+	 * that produces. The sooner it ran, the less there would be to take,
+	 * and the more switches.
 	 */
-	taskc->is_fed = is_sync && is_waker && cpuc->is_busy &&
-			cpuc->curr_tier == TIER_BATCH;
+	classify_set_waker(taskc, is_sync && is_waker &&
+					  cpuc->account.is_busy &&
+					  cpuc->account.tier == TIER_BATCH);
 	classify_served_tier(p, taskc, llcc);
 
 	if (is_sync && is_waker &&
-	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_BURST_MAX_NS))
+	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_SYNC_MAX_NS))
 		return place_on(p, taskc, cpuc, llcc, this_cpu,
 				STAT_PLACE_HANDOFF);
 
@@ -191,7 +190,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 
 	if (is_waker &&
 	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_UNASKED_MAX_NS)) {
-		preempt_end_slice_in(cpuc, now, HANDOFF_WAIT_MAX_NS);
+		slice_end_in(cpuc, now, HANDOFF_WAIT_MAX_NS);
 		return place_on(p, taskc, cpuc, llcc, this_cpu,
 				STAT_PLACE_HANDOFF);
 	}
@@ -199,8 +198,8 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_PREEMPT);
-	if (taskc->is_fed)
-		preempt_hurry(cpuc, taskc->vtime);
+	if (taskc->classify.woken_by_batch)
+		slice_hurry_waker(cpuc, taskc->share.vtime);
 	return prev_cpu;
 }
 
@@ -220,7 +219,7 @@ static enum stat_id enqueue_pinned(struct task_struct *p,
 				   const struct cpu_ctx *cpuc,
 				   struct llc_ctx *llcc, u64 enq_flags)
 {
-	s32 cpu = cpuc->cpu;
+	s32 cpu = cpuc->topo.cpu;
 	bool is_kthread = (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 	bool is_urgent = enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ);
 
@@ -262,11 +261,13 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 			  !__COMPAT_is_enq_cpu_selected(enq_flags));
 	s32 target;
 
-	if (taskc->served_tier == TIER_BATCH) {
-		queue_insert(p, taskc, llcc, queue_batch(llcc->idx), enq_flags);
+	if (taskc->classify.served_tier == TIER_BATCH) {
+		queue_insert(p, taskc, llcc, queue_batch(llcc->topo.idx),
+			     enq_flags);
 		return STAT_PLACE_BATCH;
 	}
-	queue_insert(p, taskc, llcc, queue_interactive(llcc->idx), enq_flags);
+	queue_insert(p, taskc, llcc, queue_interactive(llcc->topo.idx),
+		     enq_flags);
 	if (is_urgent) {
 		target = preempt_claim_cpu(p, taskc, cpu, llcc);
 		if (target >= 0)
@@ -276,8 +277,8 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 }
 
 /*
- * Wake a CPU that went idle while @p was on its way into a queue. Return whether
- * there was one.
+ * Wake a CPU that went idle while @p was on its way into a queue. Return
+ * whether there was one.
  */
 static bool kick_idle(struct task_struct *p, struct task_ctx *taskc,
 		      struct cpu_ctx *cpuc, struct llc_ctx *llcc, s32 cpu,
@@ -307,7 +308,7 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct task_ctx *taskc = try_lookup_task(p);
-	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->llc_idx) : NULL;
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	bool is_wakeup = enq_flags & SCX_ENQ_WAKEUP;
 	bool is_movable = !is_pinned(p, enq_flags);
 	enum stat_id path;
@@ -319,16 +320,14 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	}
 
 	/* Thrown out of a local DSQ, it was counted where it came from. */
-	queue_leave(taskc);
+	queue_uncount(taskc);
 	stat_inc(this_cpuc, is_wakeup ? STAT_ENQ_WAKEUP : STAT_ENQ_REQUEUE);
 	classify_enqueued(this_cpuc, llcc);
-	if (taskc->is_away || !taskc->enqueued_at) {
+	if (taskc->share.is_sleeping || !taskc->account.runnable_at) {
 		/* ops.select_cpu() was not asked, as for a pinned task. */
-		become_ready(p, taskc, this_cpuc, llcc, scx_bpf_now());
+		become_runnable(p, taskc, this_cpuc, llcc, scx_bpf_now());
 	} else {
-		queue_join_llc(p, taskc, llcc);
-		if (!taskc->counted_weight)
-			queue_join_clock(p, taskc, llcc);
+		share_stay_runnable(p, taskc, llcc);
 	}
 	classify_served_tier(p, taskc, llcc);
 
@@ -340,5 +339,5 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 		stat_inc(this_cpuc, path);
 	if (path >= STAT_PLACE_OWN &&
 	    !kick_idle(p, taskc, this_cpuc, llcc, cpu, is_movable))
-		dispatch_bound_other(cpuc, llcc);
+		slice_bound_other(cpuc, llcc);
 }

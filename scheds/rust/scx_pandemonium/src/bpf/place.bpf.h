@@ -5,11 +5,13 @@
  * Straight to a CPU that can run it now, if there is one: idle, handed over by
  * the waker, or taken from a task of a lower tier. Otherwise to a queue.
  *
- * Every insertion of the scheduler is made here, and each tests that the task
- * may run where it goes.
+ * Insertions into local DSQs are made here, only into that of the CPU that
+ * ops.select_cpu() returns or of the CPU that the task is on, and only where
+ * the task may run.
  *
- * Not here: the queues (queue), the choice of a victim (preempt), what a CPU
- * takes next (dispatch).
+ * Not here: insertions into queues (queue), moves from there to a CPU
+ * (dispatch, rescue), the choice of an idle CPU (idle) or of a victim
+ * (preempt).
  */
 #ifndef __PLACE_BPF_H
 #define __PLACE_BPF_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* See rescue.bpf.h for the purpose. */
+/* rescue: which task has waited too long? See rescue.bpf.h. */
 #include "rescue.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
+#include "slice.bpf.h"
 #include "stats.bpf.h"
-#include "policy/sojourn.h"
+#include "policy/wait_age.h"
 #include "policy/vtime.h"
 
 enum rescue_consts {
@@ -21,29 +22,13 @@ enum rescue_consts {
 };
 
 /*
- * Return whether somebody in the queue of @w waits for too long. Let the younger
- * group take the place of the older if that is gone.
- */
-static bool is_overdue(struct waiters *w, u64 now)
-{
-	u64 turn = READ_ONCE(w->turn);
-
-	if (sojourn_must_turn(w)) {
-		if (__sync_bool_compare_and_swap(&w->turn, turn, turn + 1))
-			WRITE_ONCE(w->turned_at, now);
-		return false;
-	}
-	return sojourn_is_over(w, now, knobs.sojourn_thresh_ns);
-}
-
-/*
- * Move one of those that wait longest in @dsq_id to @cpuc's local DSQ. The search
- * begins with the last: who waits too long is kept waiting by its rank.
+ * Move one of the tasks that wait longest in @dsq_id to @cpuc's local DSQ. The
+ * search begins with the last: what keeps a task waiting too long is its rank.
  */
 static bool rescue_one(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		       const struct waiters *w, u64 dsq_id)
 {
-	u32 group = sojourn_old(w), nr = 0;
+	u32 group = wait_age_old(w), nr = 0;
 	struct task_struct *p;
 	struct task_ctx *taskc;
 
@@ -51,55 +36,62 @@ static bool rescue_one(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		if (++nr > RESCUE_SCAN_MAX)
 			break;
 		taskc = try_lookup_task(p);
-		if (!taskc || taskc->waits_group != group ||
-		    !vtime_has_credit(taskc->vtime, llcc->clock.at,
-				      RESCUE_AHEAD_MAX_NS) ||
-		    !bpf_cpumask_test_cpu(cpuc->cpu, p->cpus_ptr))
+		if (!taskc || taskc->queue.group != group ||
+		    !vtime_is_eligible(taskc->share.vtime,
+				       llcc->share.clock.avg_vruntime,
+				       RESCUE_AHEAD_MAX_NS) ||
+		    !bpf_cpumask_test_cpu(cpuc->topo.cpu, p->cpus_ptr))
 			continue;
-		taskc->is_rescued = 1;
+		taskc->rescue.is_rescued = 1;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
 			return true;
 		/* Another CPU was faster. */
-		taskc->is_rescued = 0;
+		taskc->rescue.is_rescued = 0;
 	}
 	return false;
 }
 
-static bool rescue_from(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-			struct waiters *w, u64 dsq_id, u64 now)
+/* The same for any queue with the count @nr, if a task there is overdue. */
+static bool rescue_from(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 nr,
+			u64 dsq_id, u64 now)
 {
-	if (!sojourn_nr(w) || !is_overdue(w, now))
+	struct waiters *w;
+
+	if (!nr)
+		return false;
+	w = queue_waiters(dsq_id);
+	if (!w || !queue_is_overdue(w, now))
 		return false;
 	if (rescue_one(cpuc, llcc, w, dsq_id)) {
 		stat_inc(cpuc, STAT_SERVE_RESCUED);
 		return true;
 	}
-	/* All of them had their share; some time must pass until one has not. */
-	WRITE_ONCE(w->turned_at, now - knobs.sojourn_thresh_ns / 2);
+	queue_defer_overdue(w, now);
 	return false;
 }
 
 __hidden bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			     u64 now)
 {
-	return rescue_from(cpuc, llcc, &cpuc->own, queue_own(cpuc->cpu), now) ||
-	       rescue_from(cpuc, llcc, &llcc->batch, queue_batch(llcc->idx),
-			   now) ||
-	       rescue_from(cpuc, llcc, &llcc->interactive,
-			   queue_interactive(llcc->idx), now);
+	return rescue_from(cpuc, llcc, queue_nr_own(cpuc),
+			   queue_own(cpuc->topo.cpu), now) ||
+	       rescue_from(cpuc, llcc, queue_nr_batch(llcc),
+			   queue_batch(llcc->topo.idx), now) ||
+	       rescue_from(cpuc, llcc, queue_nr_interactive(llcc),
+			   queue_interactive(llcc->topo.idx), now);
 }
 
 __hidden bool rescue_protect_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 				 struct llc_ctx *llcc, u64 now)
 {
-	if (!taskc->is_rescued)
+	if (!taskc->rescue.is_rescued)
 		return false;
 	preempt_withdraw(cpuc, llcc);
-	preempt_end_slice_in(cpuc, now, RESCUE_RUN_NS);
+	slice_end_in(cpuc, now, RESCUE_RUN_NS);
 	return true;
 }
 
 __hidden void rescue_end_run(struct task_ctx *taskc)
 {
-	taskc->is_rescued = 0;
+	taskc->rescue.is_rescued = 0;
 }

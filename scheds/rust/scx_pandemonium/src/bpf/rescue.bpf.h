@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rescue: who has waited too long?
+ * rescue: which task has waited too long?
  *
- * Rank decides who is next, and a head start is bounded for each task, but not
- * for all of them together: fifty tasks that wake at once with all the credit
- * there is keep batch work out for as long as they use it. Whoever waits past a
- * threshold and has not had its share yet is served next, before the own queue
- * of the CPU, and keeps it long enough to get something done.
+ * Rank decides which task is next, and a head start is bounded for each task,
+ * but not for all of them together: fifty tasks that wake at once with all the
+ * credit there is keep batch work out for as long as they use it. A task that
+ * waits past a threshold and has not had its share yet is served next, before
+ * the own queue of the CPU, and keeps the CPU long enough to get something
+ * done.
  *
- * Not here: the arithmetic of waiting (policy/sojourn.h).
+ * Not here: the age of waits (queue, policy/wait_age.h).
  */
 #ifndef __RESCUE_BPF_H
 #define __RESCUE_BPF_H

@@ -15,13 +15,22 @@
 /* Count one event of kind @id on the CPU of @cpuc. */
 static __always_inline void stat_inc(struct cpu_ctx *cpuc, enum stat_id id)
 {
-	cpuc->nr[id]++;
+	cpuc->stats.nr[id]++;
 }
 
-/* File a wait between wakeup and run of a task in @tier. */
+/* Record a wait between wakeup and run of a task in @tier. */
 void stats_wakeup_latency(struct cpu_ctx *cpuc, u32 tier, u64 wait_ns);
 
-/* File a voluntary sleep. */
+/* Record a voluntary sleep. */
 void stats_sleep(struct cpu_ctx *cpuc, u64 sleep_ns);
+
+/* Record a wait of a runnable task, whatever made it runnable. */
+void stats_wait(struct cpu_ctx *cpuc, u64 wait_ns);
+
+/*
+ * A task in @tier that woke runs in the L2 domain where it ran last, if
+ * @is_hit, or in another.
+ */
+void stats_l2(struct cpu_ctx *cpuc, u32 tier, bool is_hit);
 
 #endif /* __STATS_BPF_H */

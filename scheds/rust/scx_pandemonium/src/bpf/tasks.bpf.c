@@ -29,23 +29,24 @@ int tasks_list(struct bpf_iter__task *ctx)
 	if (!p || p->exit_state || p->prio < PRIO_NORMAL_MIN)
 		return 0;
 	taskc = try_lookup_task(p);
-	if (!taskc || taskc->last_cpu < 0)
+	if (!taskc || taskc->account.last_cpu < 0)
 		return 0;
 
 	row.pid = p->pid;
 	row.tgid = p->tgid;
-	row.tier = taskc->tier;
-	row.served_tier = taskc->served_tier;
-	row.tier_floor = taskc->tier_floor;
-	row.age = taskc->age;
+	row.tier = taskc->classify.tier;
+	row.served_tier = taskc->classify.served_tier;
+	row.tier_floor = taskc->compositor.tier_floor;
+	row.age = taskc->classify.age;
 	row.weight = p->scx.weight;
-	row.score = taskc->score;
+	row.score = taskc->classify.score;
 	/* Before the first sleep it is an assumption. */
-	row.avg_runtime_ns = taskc->slept_at ? taskc->avg_runtime_ns : 0;
-	row.burst_ns = taskc->burst_ns;
-	row.wake_interval_ns = taskc->wake_interval_ns;
-	row.slice_ns = taskc->slice_ns;
-	row.last_wait_ns = taskc->last_wait_ns;
+	row.avg_runtime_ns =
+		taskc->classify.slept_at ? taskc->classify.avg_runtime_ns : 0;
+	row.burst_ns = taskc->classify.burst_ns;
+	row.wake_interval_ns = taskc->classify.wake_interval_ns;
+	row.slice_ns = taskc->slice.granted_ns;
+	row.last_wait_ns = taskc->account.last_wait_ns;
 	__builtin_memcpy(row.comm, p->comm, sizeof(row.comm));
 	bpf_seq_write(ctx->meta->seq, &row, sizeof(row));
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* See topo.bpf.h for the purpose. */
+/* topo: which CPUs share a cache? See topo.bpf.h. */
 #include "topo.bpf.h"
 
 static bool is_in_span(const struct cpu_topo *topo, enum span_kind kind,
@@ -47,15 +47,11 @@ static s32 init_llc(u32 llc_idx)
 
 	if (!llcc || !topo)
 		return -ENOENT;
-	llcc->idx = llc_idx;
-	llcc->nr_cpus = topo->nr_cpus;
-	err = topo_create_span(&llcc->batch_cpus, SPAN_NONE, 0);
+	llcc->topo.idx = llc_idx;
+	llcc->topo.nr_cpus = topo->nr_cpus;
+	err = topo_create_span(&llcc->topo.cpus, SPAN_LLC, llc_idx);
 	if (!err)
-		err = topo_create_span(&llcc->interactive_cpus, SPAN_NONE, 0);
-	if (!err)
-		err = topo_create_span(&llcc->cpus, SPAN_LLC, llc_idx);
-	if (!err)
-		err = topo_create_span(&llcc->node_cpus, SPAN_NODE,
+		err = topo_create_span(&llcc->topo.node_cpus, SPAN_NODE,
 				       topo->node_idx);
 	return err;
 }
@@ -67,9 +63,9 @@ static s32 init_cpu(s32 cpu)
 
 	if (!cpuc || !topo)
 		return -ENOENT;
-	cpuc->cpu = cpu;
-	cpuc->llc_idx = topo->llc_idx;
-	cpuc->l2_idx = topo->l2_idx;
+	cpuc->topo.cpu = cpu;
+	cpuc->topo.llc_idx = topo->llc_idx;
+	cpuc->topo.l2_idx = topo->l2_idx;
 	return 0;
 }
 

@@ -179,19 +179,19 @@ fn a_niced_down_task_gets_shorter_turns_but_not_below_the_minimum() {
 /// After so long a rate is the usual, whatever it is.
 const SETTLED: u64 = 30 * SEC;
 
-fn settle(burst: &mut burst, cpus: u32, rate_hz: u64) {
-    enqueue(burst, cpus, rate_hz, SEC, SETTLED);
+fn settle(surge: &mut surge, cpus: u32, rate_hz: u64) {
+    enqueue(surge, cpus, rate_hz, SEC, SETTLED);
 }
 
 /// Take samples, each `BURST_SAMPLE` enqueues long, at `rate_hz` from `from` to
-/// `to`. The instants at which bursts began.
-fn enqueue(burst: &mut burst, cpus: u32, rate_hz: u64, from: u64, to: u64) -> Vec<u64> {
-    let step = u64::from(burst_consts_BURST_SAMPLE) * 1_000 * MSEC / rate_hz;
+/// `to`. The instants at which surges began.
+fn enqueue(surge: &mut surge, cpus: u32, rate_hz: u64, from: u64, to: u64) -> Vec<u64> {
+    let step = u64::from(surge_consts_SURGE_SAMPLE) * 1_000 * MSEC / rate_hz;
     let mut began = Vec::new();
     let mut now = from + step;
     while now <= to {
         // SAFETY: pure arithmetic on its arguments.
-        if unsafe { burst_sample(burst, now, cpus) } {
+        if unsafe { surge_sample(surge, now, cpus) } {
             began.push(now);
         }
         now += step;
@@ -202,45 +202,48 @@ fn enqueue(burst: &mut burst, cpus: u32, rate_hz: u64, from: u64, to: u64) -> Ve
 #[test]
 fn a_storm_is_seen_within_50_ms_and_its_end_within_a_second() {
     for (cpus, usual_hz, storm_hz) in [(2, 2_000, 20_000), (4, 3_000, 30_000), (8, 100, 60_000)] {
-        let mut burst = burst::default();
+        let mut surge = surge::default();
         // SAFETY: pure arithmetic on its arguments.
-        let is_on = |burst: &burst, now| unsafe { burst_is_on(burst, now) };
-        settle(&mut burst, cpus, usual_hz);
+        let is_on = |surge: &surge, now| unsafe { surge_is_on(surge, now) };
+        settle(&mut surge, cpus, usual_hz);
         let storm_at = SETTLED;
         let ends_at = storm_at + 3 * SEC;
-        let began = enqueue(&mut burst, cpus, storm_hz, storm_at, ends_at);
+        let began = enqueue(&mut surge, cpus, storm_hz, storm_at, ends_at);
         assert_eq!(began.len(), 1, "{cpus} CPUs");
         assert!(began[0] < storm_at + 50 * MSEC, "{cpus} CPUs: {began:?}");
-        assert!(is_on(&burst, ends_at), "{cpus} CPUs: over before the storm");
-        assert!(!is_on(&burst, ends_at + SEC), "{cpus} CPUs: nobody comes");
-        assert!(enqueue(&mut burst, cpus, usual_hz, ends_at, ends_at + 7 * SEC).is_empty());
-        assert!(!is_on(&burst, ends_at + SEC), "{cpus} CPUs: as before");
+        assert!(is_on(&surge, ends_at), "{cpus} CPUs: over before the storm");
+        assert!(
+            !is_on(&surge, ends_at + SEC),
+            "{cpus} CPUs: no enqueue comes"
+        );
+        assert!(enqueue(&mut surge, cpus, usual_hz, ends_at, ends_at + 7 * SEC).is_empty());
+        assert!(!is_on(&surge, ends_at + SEC), "{cpus} CPUs: as before");
     }
 }
 
 #[test]
-fn a_pause_and_what_follows_it_are_no_burst() {
+fn a_pause_and_what_follows_it_are_no_surge() {
     for usual_hz in [500, 5_000, 50_000] {
-        let mut burst = burst::default();
-        settle(&mut burst, 4, usual_hz);
-        let settled = burst.usual_ns;
+        let mut surge = surge::default();
+        settle(&mut surge, 4, usual_hz);
+        let settled = surge.usual_ns;
         for pause in 0..10 {
             let from = SETTLED + (1 + 4 * pause) * SEC;
-            let began = enqueue(&mut burst, 4, usual_hz, from, from + SEC);
+            let began = enqueue(&mut surge, 4, usual_hz, from, from + SEC);
             assert!(began.is_empty(), "{usual_hz} Hz after a pause: {began:?}");
         }
-        assert!(burst.usual_ns <= 2 * settled, "{usual_hz} Hz");
+        assert!(surge.usual_ns <= 2 * settled, "{usual_hz} Hz");
     }
 }
 
 #[test]
-fn what_lasts_long_is_the_usual_and_no_burst_any_more() {
-    let mut burst = burst::default();
-    settle(&mut burst, 4, 2_000);
-    let began = enqueue(&mut burst, 4, 40_000, SETTLED, SETTLED + 60 * SEC);
+fn what_lasts_long_is_the_usual_and_no_surge_any_more() {
+    let mut surge = surge::default();
+    settle(&mut surge, 4, 2_000);
+    let began = enqueue(&mut surge, 4, 40_000, SETTLED, SETTLED + 60 * SEC);
     assert_eq!(began.len(), 1);
     // SAFETY: pure arithmetic on its arguments.
-    assert!(!unsafe { burst_is_on(&burst, SETTLED + 11 * SEC) });
+    assert!(!unsafe { surge_is_on(&surge, SETTLED + 11 * SEC) });
 }
 
 #[test]
@@ -275,7 +278,7 @@ struct Queue {
 impl Queue {
     fn come(&mut self, now: u64) {
         // SAFETY: pure arithmetic on its argument.
-        let group = unsafe { sojourn_young(&self.waiters) };
+        let group = unsafe { wait_age_young(&self.waiters) };
         self.waiters.nr[group as usize] += 1;
         self.tasks.push((now, group));
     }
@@ -289,15 +292,15 @@ impl Queue {
     fn rescue(&mut self, now: u64, thresh: u64) -> Option<usize> {
         // SAFETY: pure arithmetic on its arguments.
         unsafe {
-            if sojourn_must_turn(&self.waiters) {
-                self.waiters.turn += 1;
-                self.waiters.turned_at = now;
+            if wait_age_must_advance(&self.waiters) {
+                self.waiters.generation += 1;
+                self.waiters.closed_at = now;
                 return None;
             }
-            if !sojourn_is_over(&self.waiters, now, thresh) {
+            if !wait_age_is_over(&self.waiters, now, thresh) {
                 return None;
             }
-            let old = sojourn_old(&self.waiters);
+            let old = wait_age_old(&self.waiters);
             let place = self.tasks.iter().position(|(_, group)| *group == old);
             Some(place.expect("a group that is not empty has somebody in it"))
         }
@@ -344,7 +347,7 @@ proptest! {
         start in any::<u64>(),
         moves in proptest::collection::vec((0usize..8, 1u32..=10_000, 0u64..100 * MSEC), 1..400),
     ) {
-        let mut clock = vtime_clock { at: start, rest: 0, weight_sum: 0, served: 0 };
+        let mut clock = vtime_clock { avg_vruntime: start, remainder: 0, weight_sum: 0, served: 0 };
         let mut tasks: [Option<(i128, u32)>; 8] = [None; 8];
         let vtime = |offset: i128| start.wrapping_add(offset as u64);
         for (who, weight, amount) in moves {
@@ -371,8 +374,8 @@ proptest! {
             prop_assert_eq!(i128::from(clock.weight_sum), sum);
             if sum > 0 {
                 let total: i128 = there.iter().map(|(offset, w)| offset * i128::from(*w)).sum();
-                let at = i128::from(clock.at.wrapping_sub(start) as i64);
-                prop_assert_eq!(at * sum + i128::from(clock.rest), total);
+                let at = i128::from(clock.avg_vruntime.wrapping_sub(start) as i64);
+                prop_assert_eq!(at * sum + i128::from(clock.remainder), total);
             }
         }
     }
@@ -383,35 +386,35 @@ proptest! {
     fn sleepers_with_credit_do_not_move_the_clock(
         at: u64, rest in 0u64..100, credit in 1u64..100 * MSEC, weight in 1u32..=10_000,
     ) {
-        let mut clock = vtime_clock { at, rest, weight_sum: 100, served: 0 };
+        let mut clock = vtime_clock { avg_vruntime: at, remainder: rest, weight_sum: 100, served: 0 };
         // SAFETY: pure arithmetic on its arguments.
         unsafe {
             prop_assert!(!clock_counts(&clock, at.wrapping_sub(credit)));
             prop_assert!(clock_counts(&clock, at));
             clock_join(&mut clock, at, weight);
-            prop_assert_eq!(clock.at, at);
+            prop_assert_eq!(clock.avg_vruntime, at);
             clock_leave(&mut clock, at, weight);
-            prop_assert_eq!(clock.at, at);
+            prop_assert_eq!(clock.avg_vruntime, at);
         }
     }
 
-    /// One that sleeps while nobody runs comes back to where it was: to sleep
+    /// One that sleeps while no task runs comes back to where it was: to sleep
     /// often is no way to stay near the clock.
     #[test]
     fn a_sleep_in_which_nothing_is_served_gives_nothing(
         at in 1u64 << 40..1 << 50, ahead in 0u64..100 * MSEC, weight in 1u32..=10_000,
         others in 100u64..100_000,
     ) {
-        let mut clock = vtime_clock { at, rest: 0, weight_sum: others, served: 7 };
+        let mut clock = vtime_clock { avg_vruntime: at, remainder: 0, weight_sum: others, served: 7 };
         // SAFETY: pure arithmetic on its arguments.
         unsafe {
             clock_join(&mut clock, at + ahead, weight);
-            let joined_at = clock.at;
+            let joined_at = clock.avg_vruntime;
             clock_leave(&mut clock, at + ahead, weight);
-            let lag = clock.at.wrapping_sub(at + ahead).cast_signed();
+            let lag = clock.avg_vruntime.wrapping_sub(at + ahead).cast_signed();
             prop_assert_eq!(clock_return(&clock, lag, clock.served), at + ahead);
             clock_join(&mut clock, at + ahead, weight);
-            prop_assert_eq!(clock.at, joined_at);
+            prop_assert_eq!(clock.avg_vruntime, joined_at);
         }
     }
 

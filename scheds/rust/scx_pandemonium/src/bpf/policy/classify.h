@@ -2,14 +2,18 @@
 /*
  * classify: what kind of task is this?
  *
- * Three things tell a task that somebody waits for from one that only works:
- * it wakes often, it gives the CPU up by itself, and it needs little of it each
- * time. They are kept as moving averages and combined into one score,
+ * Problem: know a task that a user waits for without being told.
+ *
+ * How: such a task wakes often, gives the CPU up by itself, and needs little of
+ * it each time. The three are kept as moving averages and combined into a
+ * score,
  *
  *	score = wakeups/s * voluntary switches/s / effective runtime in ms
  *	effective runtime = average runtime + mean deviation / 2
  *
- * and the score, with the length of the burst itself, gives the tier.
+ * and the score, with the length of the burst (the CPU time between two
+ * sleeps), gives the tier. At the default thresholds, 800 and 20, and 16 ms for
+ * a burst:
  *
  *	period, CPU per wakeup		   score	tier
  *	audio callback 5.3 ms, 0.7 ms	   50 000	latency critical
@@ -19,7 +23,22 @@
  *	backup 50 ms, 30 ms		       13	batch (long bursts)
  *	compiler job 55 ms, 50 ms		6	batch (long bursts)
  *
- * Not here: what a tier entitles a task to (slice.h, preempt.bpf.c).
+ * Limits:
+ *   - It is known how a task behaves, not what it is for: a daemon that wakes
+ *     for 20 us or less is latency critical, however seldom it wakes, since
+ *     intervals count for 250 ms at most (classify.bpf.c). That is harmless:
+ *     what a tier gives is bounded by CPU time (vtime.h).
+ *   - A frame that takes longer than the threshold of a burst is batch work for
+ *     the rest of it, unless its program is known as a compositor
+ *     (compositor.h). If that is the average, the task is batch work from the
+ *     start.
+ *   - A hog that sleeps now and then, with shorter bursts than that, is
+ *     interactive; its share of the CPU is what holds it (share.bpf.c).
+ *   - Two wakeups are needed before a task counts (four in a surge), four until
+ *     one odd run changes little.
+ *   - Rates above 20 kHz and runs below 10 us are not told apart.
+ *
+ * Not here: what a tier entitles a task to (slice.h, vtime.h, preempt.bpf.c).
  */
 #ifndef __POLICY_CLASSIFY_H
 #define __POLICY_CLASSIFY_H
@@ -31,9 +50,9 @@ enum classify_consts {
 	AGE_MATURE = 8,
 	/* Averages move by 1/2 until the task has this age, then by 1/8. */
 	AGE_FAST = 4,
-	/* Wakeups below which a task has shown nothing yet; and in a burst. */
+	/* Wakeups below which a task has shown nothing yet; and in a surge. */
 	AGE_GATE = 2,
-	AGE_GATE_BURST = 4,
+	AGE_GATE_SURGE = 4,
 
 	/* Rates saturate here, so that a product of two fits easily. */
 	RATE_MAX_HZ = 20000,
@@ -109,7 +128,7 @@ static inline u64 classify_score(u64 wake_interval_ns, u64 switch_interval_ns,
  *	whatever it did before.
  *   2. Its average runtime is above that: batch. It will work.
  *   3. Fewer than AGE_GATE wakeups seen: interactive, provisionally. The gate
- *	in place.bpf.c withholds the privileges until it has shown more.
+ *	in classify.bpf.c withholds the privileges until it has shown more.
  *   4. Score from @thresh_high up: latency critical.
  *   5. Score from @thresh_low up, or brief bursts between long sleeps:
  *	interactive.

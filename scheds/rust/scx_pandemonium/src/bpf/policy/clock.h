@@ -2,22 +2,36 @@
 /*
  * clock: how far is a task with its fair share?
  *
- * The clock of a domain shows the average vtime of its runnable tasks by
- * weight, the virtual time of EEVDF (Stoica and Abdel-Wahab 1995), but for those
- * that came back from sleep with credit they have not used yet. A task behind
- * the clock is owed time (it has lag), one ahead of it has used more than its
- * share.
+ * Problem: "owed" needs something to be measured against. A clock that follows
+ * the vtime of what runs is pulled along by tasks that take more than their
+ * share; one that is kept by rounded increments drifts until all tasks are owed
+ * the most there is and nothing tells them apart.
  *
- * The average is kept exactly: its whole part in @at, the rest, which is less
- * than the weights, in @rest. Nothing is lost by rounding, so that what is owed
- * by all and to all stays zero however long the scheduler runs. A clock kept by
- * rounded increments drifts until every task is owed the most there is, and
- * nobody can tell them apart.
+ * How: the clock of a domain is the average vtime of its runnable tasks by
+ * weight: avg_vruntime, the virtual time of EEVDF (Stoica and Abdel-Wahab
+ * 1995). A task behind it has lag: it is owed time. One ahead of it has used
+ * more than its share. The average is kept exactly, its whole part in
+ * @avg_vruntime, what is left, which is less than the sum of weights, in
+ * @remainder. A task that becomes runnable behind the clock is not counted
+ * until it has reached it: it would pull the average back, and let it spring
+ * forward when it sleeps again, and change what all others are owed. A sleeper
+ * keeps its lag and gains what the clock @served meanwhile.
  *
- * Unlike the vtime of whatever runs, such a clock cannot be pulled along by
- * tasks that take more than their share.
+ * Limits:
+ *   - What is owed adds up to zero among the tasks that are counted, not among
+ *     all that are runnable: those with credit stand outside.
+ *   - @served is rounded down at each step, so a sleeper gains up to 1 ns of
+ *     vtime too little for each run of others.
+ *   - clock_feasible_weight() knows the weights of the tasks that are counted,
+ *     as they were when they were counted last. With several tasks too heavy
+ *     for one CPU it takes a few charges of each until their weights have
+ *     settled.
+ *   - While no task is counted the clock stands, and the next one that is
+ *     counted sets it.
+ *   - The clocks of two domains have nothing in common, see vtime_rebase().
  *
- * Not here: who holds the lock that these need (queue.bpf.c).
+ * Not here: the lock that writers need, and that readers go without
+ * (share.bpf.c).
  */
 #ifndef __POLICY_CLOCK_H
 #define __POLICY_CLOCK_H
@@ -27,10 +41,10 @@
 
 /* The average vtime of tasks of @weight_sum in all. */
 struct vtime_clock {
-	u64 at;		/* its whole part, in vtime */
-	u64 rest;	/* times weight_sum: 0 .. weight_sum - 1 */
-	u64 weight_sum; /* 0: nobody runs and the clock rests */
-	u64 served;	/* vtime that it moved on by what tasks ran for */
+	u64 avg_vruntime; /* its whole part, in vtime */
+	u64 remainder;	  /* times weight_sum: 0 .. weight_sum - 1 */
+	u64 weight_sum;	  /* 0: no task counts and the clock rests */
+	u64 served;	  /* vtime that it moved on by what tasks ran for */
 };
 
 /*
@@ -44,25 +58,25 @@ clock_move(struct vtime_clock *clock, u64 amount, bool is_back)
 	u64 sum = clock->weight_sum, whole, part;
 
 	if (!sum) {
-		clock->rest = 0;
+		clock->remainder = 0;
 		return;
 	}
 	whole = amount / sum;
 	part = amount - whole * sum;
 	if (is_back) {
-		clock->at -= whole;
-		if (part > clock->rest) {
-			clock->at--;
-			clock->rest += sum;
+		clock->avg_vruntime -= whole;
+		if (part > clock->remainder) {
+			clock->avg_vruntime--;
+			clock->remainder += sum;
 		}
-		clock->rest -= part;
+		clock->remainder -= part;
 		return;
 	}
-	clock->at += whole;
-	clock->rest += part;
-	if (clock->rest >= sum) {
-		clock->at++;
-		clock->rest -= sum;
+	clock->avg_vruntime += whole;
+	clock->remainder += part;
+	if (clock->remainder >= sum) {
+		clock->avg_vruntime++;
+		clock->remainder -= sum;
 	}
 }
 
@@ -86,37 +100,37 @@ clock_pull(struct vtime_clock *clock, s64 distance, u32 weight, bool is_joining)
  */
 static inline bool clock_counts(const struct vtime_clock *clock, u64 vtime)
 {
-	return !vtime_before(vtime, clock->at);
+	return !vtime_before(vtime, clock->avg_vruntime);
 }
 
 /* A task of @weight at @vtime becomes runnable. */
 static __attribute__((always_inline)) inline void
 clock_join(struct vtime_clock *clock, u64 vtime, u32 weight)
 {
-	u64 rest = clock->rest;
+	u64 rest = clock->remainder;
 
 	if (!clock->weight_sum)
-		clock->at = vtime;
+		clock->avg_vruntime = vtime;
 	clock->weight_sum += weight;
-	clock->rest = 0;
+	clock->remainder = 0;
 	clock_move(clock, rest, false);
-	clock_pull(clock, (s64)(vtime - clock->at), weight, true);
+	clock_pull(clock, (s64)(vtime - clock->avg_vruntime), weight, true);
 }
 
 /* A task that joined with @weight, and is at @vtime now, sleeps. */
 static __attribute__((always_inline)) inline void
 clock_leave(struct vtime_clock *clock, u64 vtime, u32 weight)
 {
-	s64 distance = vtime - clock->at;
-	u64 rest = clock->rest;
+	s64 distance = vtime - clock->avg_vruntime;
+	u64 rest = clock->remainder;
 
 	if (clock->weight_sum <= weight) {
 		clock->weight_sum = 0;
-		clock->rest = 0;
+		clock->remainder = 0;
 		return;
 	}
 	clock->weight_sum -= weight;
-	clock->rest = 0;
+	clock->remainder = 0;
 	clock_move(clock, rest, false);
 	clock_pull(clock, distance, weight, false);
 }
@@ -141,7 +155,7 @@ clock_advance(struct vtime_clock *clock, u64 step, u32 weight)
 static inline u64 clock_return(const struct vtime_clock *clock, s64 lag,
 			       u64 served)
 {
-	return clock->at - lag - (clock->served - served);
+	return clock->avg_vruntime - lag - (clock->served - served);
 }
 
 /*

@@ -2,16 +2,30 @@
 /*
  * compositor: is this task part of the program that draws the screen?
  *
- * Everything that a user sees goes through the compositor, so it is the one
- * program that is known by name. Its main thread, which answers input and
- * submits frames, is latency critical at least; its other threads, which it
- * waits for, are interactive at least.
+ * Problem: everything that a user sees goes through the compositor. When it has
+ * more to do than usual its bursts look like batch work, and it would be served
+ * last just when its picture is late already.
  *
- * A name is compared as two words under a mask: the mask of a whole name covers
- * its final 0, that of a prefix ends with its last byte.
+ * How: it is the one program that is known by name. Its main thread, which
+ * answers input and submits frames, is latency critical at least; its other
+ * threads, which the main thread waits for, are interactive at least. A name is
+ * compared as two words under a mask: the mask of a whole name covers its final
+ * 0, that of a prefix ends with its last byte.
  *
- * Not here: which names there are (compositor.rs in the loader), what keeps a
- * hog of such a name in its place (classify_served_tier()).
+ * Limits:
+ *   - Only names that the loader knows or was given (--compositor). A kernel
+ *     name has 15 bytes; what is longer is compared up to there.
+ *   - A process may call itself anything. The name raises the tier and nothing
+ *     else: CPU time is charged as always, the head start of a tier is bounded,
+ *     and a task that is ahead of the clock, niced down or too young is served
+ *     as batch (classify_served_tier()).
+ *   - A name that changes after the first wakeups is noticed at a wakeup
+ *     LOOK_INTERVAL_NS after the last look or later: a task that never sleeps
+ *     keeps what it had.
+ *   - A helper process of a compositor has a name of its own and counts for
+ *     what it does.
+ *
+ * Not here: which names there are (src/compositor.rs).
  */
 #ifndef __POLICY_COMPOSITOR_H
 #define __POLICY_COMPOSITOR_H
@@ -37,7 +51,9 @@ static inline bool compositor_is_due(u32 age, u64 since_ns)
 	return age <= NR_FIRST_LOOKS || since_ns >= (u64)LOOK_INTERVAL_NS;
 }
 
-/* Return whether a name, as the words @head and @tail, is what @pattern says. */
+/*
+ * Return whether a name, as the words @head and @tail, is what @pattern says.
+ */
 static inline bool compositor_matches(const struct comm_pattern *pattern,
 				      u64 head, u64 tail)
 {

@@ -2,10 +2,23 @@
 /*
  * deficit: how often may others go before batch work?
  *
- * Counted in services, as in deficit round robin (Shreedhar and Varghese 1996)
- * with a quantum of one task: after so many of others while batch work waited,
- * one batch task is served. So it gets at least one service in budget + 1,
- * whatever their ranks are.
+ * Problem: rank bounds the CPU time by which tasks of a higher tier go before
+ * batch work, not the number of turns that they take in a row.
+ *
+ * How: deficit round robin (Shreedhar and Varghese 1996) with a quantum of one
+ * task. After a budget of services of others while batch work waited, the next
+ * is batch work's: at least one service in budget + 1. The budget is
+ * DEFICIT_PER_CPU for each CPU of the domain, DEFICIT_MIN at least.
+ *
+ * Limits:
+ *   - It counts services, not time: one may last for 20 us or for 20 ms.
+ *   - Only what ops.dispatch() chooses by rank counts: a task of the domain's
+ *     queues, or the one that runs on. Tasks that go straight to a CPU as they
+ *     wake, those of an own queue and those that are stolen do not.
+ *   - The budget grows with the number of CPUs, and so does the longest row of
+ *     others: 256 services on 64 CPUs.
+ *   - Which batch task is served is a matter of rank (or of affinity, if the
+ *     CPU may not run the first).
  *
  * Not here: what counts as a service (dispatch.bpf.c).
  */

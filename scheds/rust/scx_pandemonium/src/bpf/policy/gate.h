@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * gate: may a task that has shown nothing yet be served like an interactive one?
+ * gate: may a new task be served like an interactive one?
  *
- * If no new task may, one click on an icon waits behind a compile; if every new
- * task may, a fork storm owns the machine. Between the two stands a token
- * bucket: a burst of first runs is let through at once, then one every so
- * often; the rest starts as batch work.
+ * Problem: if no new task may, one click on an icon waits behind a compile; if
+ * every new task may, a fork storm owns the machine.
  *
- * The bucket is kept as one instant, the time at which it will be full again
- * (the generic cell rate algorithm, ITU-T I.371).
+ * How: a token bucket for each domain. It holds one token for each CPU and is
+ * full again after GATE_REFILL_NS. A new task that gets a token is admitted to
+ * its first runs before batch work; the others start as batch work and are let
+ * through by what they show (AGE_GATE wakeups). The bucket is kept as one
+ * instant, at which it will be full again (the generic cell rate algorithm,
+ * ITU-T I.371).
  *
- * Not here: who may ask for a token (place.bpf.c).
+ * Limits:
+ *   - The bucket is that of a domain, not of a user or a program. A program
+ *     that is served before batch work itself and forks without a pause takes
+ *     all tokens, and a start beside it begins as batch work. 4 CPUs give 200
+ *     tokens a second.
+ *   - A token buys a head start, not CPU time: an admitted task is served
+ *     before batch work for HEAD_START_FIRST_RUN_NS (vtime.h) ahead of the
+ *     clock, or until it has woken AGE_GATE times.
+ *   - A child that is moved to another domain keeps the token of the one that
+ *     it was forked in.
+ *
+ * Not here: which tasks ask for a token (place.bpf.c).
  */
 #ifndef __POLICY_GATE_H
 #define __POLICY_GATE_H

@@ -2,10 +2,37 @@
 /*
  * slice: how long may a task run before the scheduler decides again?
  *
- * Long enough that a frame or an audio period ends in one go, and short enough
- * that whoever waits gets a turn in time.
+ * Problem: a frame or an audio period should end in one go, and a task that
+ * waits should get its turn in time.
  *
- * Not here: how a slice is ended between two ticks (preempt.bpf.c).
+ * How: without waiters a slice follows the tier: 1.5 times the average run of a
+ * latency-critical task, twice that of an interactive one, a fixed long one for
+ * batch work. While tasks wait, the latency target is divided among those that
+ * wait and run. It never falls below SLICE_MIN_NS; from where the target is out
+ * of reach it rises again, towards SLICE_CROWD_NS, since shorter slices would
+ * only add switches. A niced-down task gets shorter slices that come more
+ * often.
+ *
+ *	Runnable tasks of a CPU, with a target of 8 ms, all of nice 0:
+ *
+ *	tasks	slice	until each has had its turn
+ *	    2	4 ms	 8 ms
+ *	    4	2 ms	 8 ms
+ *	    8	1 ms	 8 ms
+ *	   16	1.5 ms	24 ms
+ *	   40	1.8 ms	72 ms
+ *
+ * Limits:
+ *   - With more than eight runnable tasks for each CPU the target is missed.
+ *   - All waiting tasks are taken to be served by all CPUs of the domain. Tasks
+ *     that only some of these may run wait longer; for those of one CPU alone
+ *     the caller divides once more.
+ *   - At SLICE_MIN_NS a niced-down task gets no shorter slice. One of weight 1
+ *     is 100 ms of vtime behind after it and waits accordingly.
+ *   - A run goes on for SLICE_LEFT_MIN_NS at least, so a turn that preemption
+ *     cuts in pieces may be longer than its slice by that.
+ *
+ * Not here: what ends a slice between two ticks (slice.bpf.c).
  */
 #ifndef __POLICY_SLICE_H
 #define __POLICY_SLICE_H
@@ -55,8 +82,8 @@ static inline u64 slice_for_tier(enum tier tier, u64 avg_runtime_ns,
  * @nr_cpus CPUs, so that each gets a turn within about @target_ns.
  *
  * That falls to SLICE_MIN_NS as more wait. Where still more do, the target is
- * out of reach whatever the slice is, and switches would only be what is left of
- * short ones: it rises again, towards SLICE_CROWD_NS.
+ * out of reach whatever the slice is, and switches would only be what is left
+ * of short ones: it rises again, towards SLICE_CROWD_NS.
  *
  * The result lies between SLICE_MIN_NS and @max_ns.
  */

@@ -1,13 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * vtime: who is owed CPU time
+ * vtime: how is CPU time compared between tasks?
  *
- * Every task has a vtime: the CPU time it used, scaled by its weight, so that
+ * Problem: tasks of different weight deserve different amounts of CPU time, and
+ * some of them need theirs at once. One number must say which of two goes
+ * first.
+ *
+ * How: every task has a vtime, the CPU time it used times 100 / weight, so that
  * tasks which get their fair shares advance alike. What a task is owed is how
- * far it is behind the clock of its domain (clock.h).
+ * far its vtime is behind the clock of its domain (clock.h), within a cap for
+ * what it may be owed and one for what it may owe. The rank, by which queues
+ * are ordered, is the vtime less the head start of the tier in which the task
+ * is served. So a tier is worth a fixed amount of CPU time and no more: a task
+ * that is owed more than that goes before one of a higher tier.
  *
- * vtime wraps; it is compared by signed difference only and never with plain
- * nanoseconds.
+ * Limits:
+ *   - vtime wraps. It is compared by signed difference only, and never with
+ *     plain nanoseconds.
+ *   - A charge is rounded down to whole vtime: at weight 10000 up to 99 ns of a
+ *     run are free. p->scx.weight is rounded too: nice 10 is 11, not 10.74.
+ *   - A head start is vtime and does not depend on the weight. A task of weight
+ *     1000 may use ten times as much CPU time of it as one of nice 0; one of
+ *     less than nice 0's weight has none, it is served as batch (classify).
+ *   - A head start is bounded for each task, not for all of them together: many
+ *     that wake at once keep batch work out until each has used its own
+ *     (wait_age.h and rescue.bpf.c bound that).
+ *   - A debt above what vtime_cap_debt() allows is forgiven. That is
+ *     DEBT_TURN_NS of the task's CPU time or more, but for one of weight 1
+ *     (nice 19): half of it (DEBT_MAX_NS).
+ *
+ * Not here: the average that a vtime is compared with (clock.h), when each of
+ * these is asked (share.bpf.c).
  */
 #ifndef __POLICY_VTIME_H
 #define __POLICY_VTIME_H
@@ -70,9 +93,9 @@ static inline u64 vtime_cap_lag(u64 vtime, u64 clock, u64 lag_max_ns,
  * Cap how far a task may be ahead of its domain's clock.
  *
  * One that had a CPU to itself, by its affinity or since no more than that was
- * runnable, used more than its share and kept nobody waiting. It need not pay
- * for that when it has to share again: it owes at most @debt_max_ns of vtime, or
- * what a turn of DEBT_TURN_NS is worth at its @weight, if that is more; but
+ * runnable, used more than its share and kept no task waiting. It need not pay
+ * for that when it has to share again: it owes at most @debt_max_ns of vtime,
+ * or what a turn of DEBT_TURN_NS is worth at its @weight, if that is more; but
  * never so much that its turn comes after the patience of the watchdog ends.
  *
  * Return @vtime, or the latest vtime allowed if it is after that.
@@ -92,7 +115,7 @@ static inline u64 vtime_cap_debt(u64 vtime, u64 clock, u64 debt_max_ns,
  * Return whether a task at @vtime has credit: it may go before others since it
  * has used less than its share, give or take @loan_ns of CPU time.
  */
-static inline bool vtime_has_credit(u64 vtime, u64 clock, u64 loan_ns)
+static inline bool vtime_is_eligible(u64 vtime, u64 clock, u64 loan_ns)
 {
 	return vtime_before(vtime, clock + loan_ns);
 }

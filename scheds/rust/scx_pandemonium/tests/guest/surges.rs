@@ -34,9 +34,9 @@ fn notices(kernel: &Kernel) -> Result<()> {
         println!("{key} {name}: {count}");
         Ok(count)
     };
-    told.check_eq("bursts in a calm second", count("calm", "nr_burst")?, 0)?;
+    told.check_eq("surges in a calm second", count("calm", "nr_surges")?, 0)?;
     count("storm", "nr_placed")?;
-    told.check_eq("bursts in a storm", count("storm", "nr_burst")?, 1)?;
+    told.check_eq("surges in a storm", count("storm", "nr_surges")?, 1)?;
 
     for (key, expected) in [
         ("young_in_calm", "interactive"),
@@ -55,11 +55,11 @@ fn notices(kernel: &Kernel) -> Result<()> {
 }
 
 #[test]
-fn a_fork_storm_is_a_burst_and_who_woke_twice_in_it_is_batch() -> Result<()> {
+fn a_fork_storm_is_a_surge_and_what_woke_twice_in_it_is_batch() -> Result<()> {
     notices(&kernels::first()?)
 }
 
 #[test]
-fn a_fork_storm_is_a_burst_on_the_second_kernel() -> Result<()> {
+fn a_fork_storm_is_a_surge_on_the_second_kernel() -> Result<()> {
     kernels::on_second(notices)
 }

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* share: how much CPU time is a task owed? See share.bpf.h. */
+#include "share.bpf.h"
+#include "policy/classify.h"
+#include "policy/vtime.h"
+
+/* Move the task of @taskc to @vtime, and its place in the queue with it. */
+static void set_vtime(struct task_ctx *taskc, u64 vtime)
+{
+	taskc->share.vtime = vtime;
+	taskc->share.turn_vtime = vtime;
+}
+
+/* Return the vtime of @taskc within what may be owed to it and by it. */
+static u64 bounded_vtime(struct task_struct *p, const struct task_ctx *taskc,
+			 const struct llc_ctx *llcc)
+{
+	u64 clock = READ_ONCE(llcc->share.clock.avg_vruntime);
+	/*
+	 * Credit is for tasks that use it for a fast answer. A batch task that
+	 * slept gets to the front once, and so does a new one, which has a head
+	 * start of another kind. One that did not sleep was kept waiting and
+	 * may be owed as much as any.
+	 */
+	bool is_brief = taskc->classify.age < AGE_GATE ||
+			(taskc->classify.tier == TIER_BATCH &&
+			 taskc->classify.is_waking);
+	u64 lag_max_ns = is_brief ? knobs.batch_lag_max_ns : knobs.lag_max_ns;
+
+	return vtime_cap_debt(vtime_cap_lag(taskc->share.vtime, clock,
+					    lag_max_ns, p->scx.weight),
+			      clock, knobs.lag_max_ns, p->scx.weight);
+}
+
+/* Return the weight with which @p counts beside what is in @llcc already. */
+static u32 feasible_weight(struct task_struct *p, const struct task_ctx *taskc,
+			   const struct llc_ctx *llcc)
+{
+	u64 others = READ_ONCE(llcc->share.clock.weight_sum) -
+		     taskc->share.counted_weight;
+
+	return clock_feasible_weight(p->scx.weight, others, llcc->topo.nr_cpus);
+}
+
+__hidden void share_leave_clock(struct task_ctx *taskc)
+{
+	u32 weight = taskc->share.counted_weight;
+	u64 vtime = taskc->share.vtime;
+	struct llc_ctx *llcc;
+
+	if (!weight)
+		return;
+	taskc->share.counted_weight = 0;
+	llcc = lookup_llc(taskc->share.llc_idx);
+	if (!llcc)
+		return;
+
+	bpf_spin_lock(&llcc->share.lock);
+	clock_leave(&llcc->share.clock, vtime, weight);
+	bpf_spin_unlock(&llcc->share.lock);
+}
+
+/* @p is runnable in @llcc: the clock counts it, once it has no credit left. */
+static void join_clock(struct task_struct *p, struct task_ctx *taskc,
+		       struct llc_ctx *llcc)
+{
+	u64 vtime = taskc->share.vtime;
+	u32 weight;
+
+	share_leave_clock(taskc);
+	if (!clock_counts(&llcc->share.clock, vtime))
+		return;
+	weight = feasible_weight(p, taskc, llcc);
+	taskc->share.counted_weight = weight;
+
+	bpf_spin_lock(&llcc->share.lock);
+	clock_join(&llcc->share.clock, vtime, weight);
+	bpf_spin_unlock(&llcc->share.lock);
+}
+
+/*
+ * Bring @p over to the clock of @llcc: what it is owed stays the same, and its
+ * weight counts there if it counted where it was.
+ */
+static void move_llc(struct task_struct *p, struct task_ctx *taskc,
+		     struct llc_ctx *llcc)
+{
+	bool is_counted = taskc->share.counted_weight;
+	struct llc_ctx *old_llcc;
+	u64 old_clock, clock;
+
+	/* It leaves the old clock at the vtime that it had by that clock. */
+	share_leave_clock(taskc);
+	old_llcc = lookup_llc(taskc->share.llc_idx);
+	if (old_llcc) {
+		old_clock = old_llcc->share.clock.avg_vruntime;
+		clock = llcc->share.clock.avg_vruntime;
+		taskc->share.vtime =
+			vtime_rebase(taskc->share.vtime, old_clock, clock);
+		taskc->share.turn_vtime =
+			vtime_rebase(taskc->share.turn_vtime, old_clock, clock);
+	}
+	taskc->share.llc_idx = llcc->topo.idx;
+	if (is_counted)
+		join_clock(p, taskc, llcc);
+}
+
+/* The same, if it is not there yet. */
+static __always_inline void
+join_llc(struct task_struct *p, struct task_ctx *taskc, struct llc_ctx *llcc)
+{
+	if (taskc->share.llc_idx != llcc->topo.idx)
+		move_llc(p, taskc, llcc);
+}
+
+/* It wakes: it is owed what it was when it fell asleep, and more. */
+static void wake(struct task_ctx *taskc)
+{
+	struct llc_ctx *llcc = lookup_llc(taskc->share.llc_idx);
+
+	taskc->share.is_sleeping = 0;
+	if (!llcc)
+		return;
+	set_vtime(taskc, clock_return(&llcc->share.clock, taskc->share.vlag,
+				      taskc->share.slept_at_served));
+}
+
+__hidden void share_enable(struct task_ctx *taskc, const struct llc_ctx *llcc)
+{
+	taskc->share.llc_idx = llcc->topo.idx;
+	taskc->share.vtime = llcc->share.clock.avg_vruntime;
+}
+
+__hidden void share_become_runnable(struct task_struct *p,
+				    struct task_ctx *taskc,
+				    struct llc_ctx *llcc)
+{
+	if (taskc->share.is_sleeping)
+		wake(taskc);
+	join_llc(p, taskc, llcc);
+	if (!taskc->share.counted_weight)
+		set_vtime(taskc, bounded_vtime(p, taskc, llcc));
+	join_clock(p, taskc, llcc);
+}
+
+__hidden void share_stay_runnable(struct task_struct *p, struct task_ctx *taskc,
+				  struct llc_ctx *llcc)
+{
+	join_llc(p, taskc, llcc);
+	if (!taskc->share.counted_weight)
+		join_clock(p, taskc, llcc);
+}
+
+__hidden void share_running(struct task_struct *p, struct task_ctx *taskc,
+			    struct llc_ctx *llcc)
+{
+	if (taskc->share.is_sleeping)
+		wake(taskc);
+	join_llc(p, taskc, llcc);
+}
+
+__hidden void share_charge(struct task_struct *p, struct task_ctx *taskc,
+			   struct llc_ctx *llcc, u64 ran_ns, bool stays)
+{
+	u64 step = vtime_charge(ran_ns, p->scx.weight), vtime, bounded;
+	u32 old_weight, weight;
+
+	join_llc(p, taskc, llcc);
+	old_weight = taskc->share.counted_weight;
+	taskc->share.vtime += step;
+	vtime = taskc->share.vtime;
+	bounded = bounded_vtime(p, taskc, llcc);
+	if (bounded != vtime)
+		set_vtime(taskc, bounded);
+	if (!old_weight) {
+		/*
+		 * It may have reached the clock; a task that sleeps leaves it.
+		 */
+		if (stays)
+			join_clock(p, taskc, llcc);
+		return;
+	}
+	weight = stays ? feasible_weight(p, taskc, llcc) : 0;
+
+	bpf_spin_lock(&llcc->share.lock);
+	clock_advance(&llcc->share.clock, step, old_weight);
+	if (weight != old_weight || bounded != vtime) {
+		clock_leave(&llcc->share.clock, vtime, old_weight);
+		if (weight)
+			clock_join(&llcc->share.clock, bounded, weight);
+	}
+	bpf_spin_unlock(&llcc->share.lock);
+
+	taskc->share.counted_weight = weight;
+}
+
+__hidden void share_sleep(struct task_ctx *taskc, const struct llc_ctx *llcc)
+{
+	taskc->share.is_sleeping = 1;
+	/*
+	 * Its lag is that behind the others, whose average is what it comes
+	 * back to. Behind an average that it is part of itself it would be
+	 * less, by as much for each sleep: enough for two tasks that wake each
+	 * other to stay near the clock whatever they use.
+	 */
+	taskc->share.vlag = llcc->share.clock.avg_vruntime - taskc->share.vtime;
+	taskc->share.slept_at_served = llcc->share.clock.served;
+}
+
+__hidden void share_begin_turn(struct task_ctx *taskc)
+{
+	taskc->share.turn_vtime = taskc->share.vtime;
+}
+
+__hidden void share_set_weight(struct task_struct *p)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+
+	if (taskc)
+		share_leave_clock(taskc);
+}
+
+__hidden u64 share_rank(const struct task_ctx *taskc)
+{
+	u64 vtime = taskc->slice.turn_is_over ? taskc->share.vtime
+					      : taskc->share.turn_vtime;
+
+	return vtime_rank(vtime, taskc->classify.served_tier,
+			  taskc->classify.is_admitted);
+}
+
+__hidden u64 share_curr_rank(const struct cpu_ctx *cpuc)
+{
+	u64 ran_ns = scx_bpf_now() - cpuc->account.run_started_at;
+
+	/* Stamped by another CPU, whose clock may be ahead of ours. */
+	if ((s64)ran_ns < 0)
+		ran_ns = 0;
+	return cpuc->account.rank + vtime_charge(ran_ns, cpuc->account.weight);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * share: how much CPU time is a task owed?
+ *
+ * Each task has a vtime, the CPU time that it used by its weight. Each LLC
+ * domain has a clock, the average vtime of its runnable tasks, as the
+ * avg_vruntime of EEVDF. A task behind the clock is owed the distance (its
+ * lag), one ahead of it has used more than its share.
+ *
+ *   runnable	it comes to the clock of its domain, with what it is owed,
+ *		within bounds; the clock counts it once it has no credit left
+ *   runs	it is charged for the run, and the clock moves on
+ *   sleeps	it keeps its lag and the clock counts it no more
+ *
+ * Not here: the arithmetic (policy/vtime.h, policy/clock.h), the order of the
+ * queues (queue), how long a run lasts (slice).
+ */
+#ifndef __SHARE_BPF_H
+#define __SHARE_BPF_H
+
+#include "context.bpf.h"
+
+/* The task of @taskc joins the class: it is owed nothing and owes nothing. */
+void share_enable(struct task_ctx *taskc, const struct llc_ctx *llcc);
+
+/*
+ * @p begins to wait for a CPU of @llcc: after a sleep, or as a new task. It is
+ * owed what it was when it fell asleep and what it gained since, within bounds.
+ */
+void share_become_runnable(struct task_struct *p, struct task_ctx *taskc,
+			   struct llc_ctx *llcc);
+
+/* @p was runnable, and waits for a CPU of @llcc again. */
+void share_stay_runnable(struct task_struct *p, struct task_ctx *taskc,
+			 struct llc_ctx *llcc);
+
+/*
+ * @p got a CPU of @llcc, perhaps one of another domain than it waited in, and
+ * perhaps on a way on which the kernel calls neither ops.select_cpu() nor
+ * ops.enqueue().
+ */
+void share_running(struct task_struct *p, struct task_ctx *taskc,
+		   struct llc_ctx *llcc);
+
+/*
+ * @p ran for @ran_ns on a CPU of @llcc: it is charged for it and the clock
+ * moves on. What it is still owed above the bound is lost. Unless it @stays
+ * runnable, the clock counts it no more.
+ */
+void share_charge(struct task_struct *p, struct task_ctx *taskc,
+		  struct llc_ctx *llcc, u64 ran_ns, bool stays);
+
+/*
+ * The task of @taskc, charged for its run in @llcc, sleeps: it keeps its lag.
+ */
+void share_sleep(struct task_ctx *taskc, const struct llc_ctx *llcc);
+
+/*
+ * Its turn begins: the place that it keeps while that lasts is where it is now.
+ */
+void share_begin_turn(struct task_ctx *taskc);
+
+/* The task of @taskc is not ours any more: the clock does not count it. */
+void share_leave_clock(struct task_ctx *taskc);
+
+/*
+ * ops.set_weight(): @p has another weight. The clock counts it again, with
+ * that, when it is queued or charged.
+ */
+void share_set_weight(struct task_struct *p);
+
+/*
+ * Return the rank at which a task is queued, policy/vtime.h: that of the place
+ * it had if its turn is not over.
+ */
+u64 share_rank(const struct task_ctx *taskc);
+
+/* Return the rank by now of what runs on @cpuc's CPU. */
+u64 share_curr_rank(const struct cpu_ctx *cpuc);
+
+#endif /* __SHARE_BPF_H */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * slice: how long does a run last, and what ends it?
+ *
+ * A turn is one slice, in as many runs as preemption cuts it into; a task keeps
+ * its place in the queue until its turn is over. While other tasks wait, the
+ * slice is shorter than the one that was granted, and a timer of the CPU ends
+ * it: the kernel looks at slices only at ticks, up to 4 ms late at HZ=250.
+ *
+ * The same timer sees to a CPU that is not asked for work:
+ *
+ *   idle	while tasks wait that it may run: it looks again after a while
+ *   offline	or going there: tasks that are still on its runqueue may leave
+ *
+ * Not here: the arithmetic (policy/slice.h), how long the slice of a tier is
+ * (classify), what runs next (dispatch).
+ */
+#ifndef __SLICE_BPF_H
+#define __SLICE_BPF_H
+
+#include "context.bpf.h"
+
+/* Make the timers. Return 0 or a negative error. */
+s32 slice_init(void);
+
+/* The task of @taskc got a slice of @slice_ns. */
+void slice_grant(struct task_ctx *taskc, u64 slice_ns);
+
+/* Its turn is over: it queues anew. */
+void slice_end_turn(struct task_ctx *taskc);
+
+/*
+ * The task of @taskc begins a run on @cpuc's CPU, and with that a turn if the
+ * last one is over. The run is bounded if other tasks wait for the CPU; if the
+ * slice is used up, the turn is over with this run.
+ */
+void slice_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
+		     struct llc_ctx *llcc, u64 now);
+
+/* It used @ran_ns of its slice. */
+void slice_use(struct task_ctx *taskc, u64 ran_ns);
+
+/*
+ * What ran on @cpuc's CPU is off it, or has a new slice: nothing ends it yet.
+ */
+void slice_clear_end(struct cpu_ctx *cpuc);
+
+/*
+ * A task begins to wait while another runs on @cpuc's CPU that no task waited
+ * for so far: bound that run now, not at the next tick.
+ */
+void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
+
+/*
+ * End what runs on the CPU of @cpuc @left_ns after @now, between two ticks if
+ * need be, unless it was to end before that already.
+ */
+void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns);
+
+/*
+ * The waker, which runs on this CPU, that of @cpuc, goes on and leaves a task
+ * at
+ * @vtime waiting. If that is owed much more, end the waker's run once it has
+ * lasted a while.
+ */
+void slice_hurry_waker(struct cpu_ctx *cpuc, u64 vtime);
+
+/*
+ * The CPU of @cpuc goes idle, or is idle no more. If tasks wait that it may run
+ * and it is not asked for them, since it is about to go offline, the timer sees
+ * to that.
+ */
+void slice_update_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+		       bool is_idle);
+
+/* ops.cpu_online() */
+void slice_cpu_online(s32 cpu);
+
+/* ops.cpu_offline() */
+void slice_cpu_offline(s32 cpu);
+
+#endif /* __SLICE_BPF_H */

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a compiler does not miss, held by a look at the sources: no knob without
+//! a reader, no counter without a writer and a meaning, and (in `rooms`) what
+//! ARCHITECTURE.md promises of the BPF rooms.
+
+use anyhow::{Context, Result, ensure};
+
+use crate::c::places;
+
+mod c;
+mod rooms;
+
+/// Shows what is set without deciding by it, and sets the defaults.
+const NO_READERS: &[&str] = &["dump", "main"];
+
+/// The code of all rooms but those called `except`.
+fn code_of_rooms(except: &[&str]) -> Result<String> {
+    let rooms = c::rooms()?.into_iter();
+    let chosen = rooms.filter(|room| !except.contains(&room.name.as_str()));
+    Ok(chosen.map(|room| room.code).collect())
+}
+
+fn intf() -> Result<String> {
+    Ok(c::without_comments(&c::read(&c::source("bpf/intf.h"))?))
+}
+
+#[test]
+fn every_knob_is_read_where_something_is_decided() -> Result<()> {
+    let code = code_of_rooms(NO_READERS)?;
+    let intf = intf()?;
+    let knobs = c::fields(&intf, "struct knobs")?;
+    ensure!(knobs.len() > 3, "only {knobs:?} were found");
+    for (_, knob) in knobs {
+        let is_read = places(&code, &knob).any(|(before, _)| before.ends_with("knobs."));
+        ensure!(is_read, "nothing reads the knob {knob}");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_counter_is_written_and_reported() -> Result<()> {
+    let code = code_of_rooms(&[])?;
+    let stats = c::read(&c::source("stats.rs"))?;
+    let intf = intf()?;
+    let body = c::body(&intf, "enum stat_id")?;
+    let ids = body.split(',').map(str::trim);
+    let ids: Vec<&str> = ids.filter(|id| id.starts_with("STAT_")).collect();
+    ensure!(ids.len() > 10, "only {ids:?} were found");
+    for id in ids {
+        ensure!(places(&code, id).next().is_some(), "nothing counts {id}");
+        let in_rust = format!("stat_id_{id}");
+        let metrics = stats.split_once("impl Metrics").context("no metrics")?.1;
+        let is_reported = places(metrics, &in_rust).any(|(before, _)| before.ends_with("count("));
+        ensure!(is_reported, "nothing reports {id}");
+    }
+    Ok(())
+}
