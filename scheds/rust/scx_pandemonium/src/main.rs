@@ -12,6 +12,8 @@ mod compositor;
 mod hist;
 #[cfg(test)]
 mod policy;
+#[cfg(test)]
+mod reference;
 mod scheduler;
 mod stats;
 mod tasks;
