@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * classify: keep the averages of each task and derive its tier
+ * classify: what kind of task is this?
  *
  * Follows a task from wakeup to sleep. The wakeup gives the interval between
  * wakeups, each stop adds to the open burst, the sleep closes the burst and
- * gives the interval between voluntary switches. The tier is renewed at every
- * sleep and whenever a run ends without one, so that a hog is seen at once.
+ * gives the interval between voluntary switches. These averages give the tier;
+ * it is renewed at every sleep, and at the end of a run once the open burst is
+ * long, so that a hog is seen at once.
  *
- * Wake time and wake latency have stamps of their own: the next interval needs
- * the old wake time after the latency was taken.
+ * The tier that a task is served in may be a lower one, for now: the gate, the
+ * waker and the task's share decide that.
  *
- * Not here: the formulas (policy/classify.h).
+ * Not here: the formulas (policy/classify.h), how long a task waited (account).
  */
 #ifndef __CLASSIFY_BPF_H
 #define __CLASSIFY_BPF_H

@@ -9,7 +9,7 @@
  * The context of a task, a CPU or a domain is made of one struct for each room
  * that keeps something there. The member has the name of the room, and only
  * that room writes it: taskc->share is written in share.bpf.c. Held by
- * tests/sources.rs.
+ * tests/sources/.
  *
  * Names: taskc, cpuc and llcc are the contexts of a task, a CPU and a domain.
  *

@@ -1,6 +1,7 @@
 //! What ARCHITECTURE.md promises of the BPF rooms.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -167,6 +168,53 @@ fn rooms_call_each_other_without_a_circle() -> Result<()> {
     ensure!(nr_calls > 30, "only {nr_calls} calls were found");
     for room in calls.keys() {
         follow(&calls, room, &mut Vec::new())?;
+    }
+    Ok(())
+}
+
+/// Rows of the table of rooms: name, question, and which rooms it may call.
+fn rooms_of_architecture() -> Result<Vec<[String; 3]>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let page = c::read(&root.join("ARCHITECTURE.md"))?;
+    let head = "| room | question | state it owns | may call |";
+    let (_, table) = page.split_once(head).context("no table of rooms")?;
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    let rows = rows.map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        [1, 2, 4].map(|cell| cells.get(cell).unwrap_or(&"").replace('`', ""))
+    });
+    Ok(rows.collect())
+}
+
+#[test]
+fn the_table_of_rooms_is_true() -> Result<()> {
+    let calls = calls()?;
+    let rows = rooms_of_architecture()?;
+    let names: BTreeSet<&String> = rows.iter().map(|[name, ..]| name).collect();
+    ensure!(names == calls.keys().collect(), "rooms: {names:?}");
+    let main = c::read(&c::source("bpf/main.bpf.c"))?;
+    for [name, question, may_call] in &rows {
+        if name == "main" {
+            continue;
+        }
+        let is_listed = main.contains(&format!("{name}\t")) && main.contains(question);
+        ensure!(is_listed, "main.bpf.c lists another question for {name}");
+        let header = c::source(&format!("bpf/{name}.bpf.h"));
+        let file = match header.exists() {
+            true => header,
+            false => header.with_extension("c"),
+        };
+        let is_head = c::read(&file)?.contains(&format!(" * {name}: "));
+        ensure!(is_head, "{} has no head", file.display());
+
+        let may_call = may_call.split(", ").filter(|room| *room != "-");
+        let may_call: BTreeSet<&str> = may_call.collect();
+        let called = calls[name].iter().map(String::as_str);
+        let called: BTreeSet<&str> = called.filter(|room| *room != "stats").collect();
+        ensure!(called == may_call, "{name} calls {called:?}");
     }
     Ok(())
 }

@@ -34,8 +34,9 @@
 
 enum compositor_consts {
 	/*
-	 * A name is looked at on so many first wakeups, since a new process has
-	 * the name of its parent until it calls exec ...
+	 * A name is looked at until a task has woken so many times, and at the
+	 * wakeup after that, since a new process has the name of its parent
+	 * until it calls exec ...
 	 */
 	NR_FIRST_LOOKS = 4,
 	/* ... and this often later, since a program may change its name. */
