@@ -71,22 +71,27 @@ __hidden void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
 		preempt_offer(cpuc, llcc, taskc->classify.served_tier);
 }
 
+/* Return how long the present run of @taskc has lasted at @now. */
+static u64 run_length_ns(const struct task_ctx *taskc, u64 now)
+{
+	s64 ran_ns = now - taskc->account.run_started_at;
+
+	/* A change of nice or affinity may come from another CPU's clock. */
+	return ran_ns > 0 ? ran_ns : 0;
+}
+
 /* The run of @p ends at @now: charge it. @stays if @p remains runnable. */
 static void charge_run(struct task_struct *p, struct task_ctx *taskc,
 		       struct llc_ctx *llcc, u64 now, bool stays)
 {
-	s64 ran_ns = now - taskc->account.run_started_at;
+	u64 used_ns = run_length_ns(taskc, now) + taskc->account.uncharged_ns;
 
-	/*
-	 * A change of nice or affinity may come from a CPU with another clock.
-	 */
-	if (ran_ns < 0)
-		ran_ns = 0;
 	taskc->account.run_started_at = now;
 	taskc->account.run_is_charged = 1;
-	slice_use(taskc, ran_ns);
-	share_charge(p, taskc, llcc, ran_ns, stays);
-	classify_stopping(taskc, ran_ns);
+	taskc->account.uncharged_ns = 0;
+	slice_use(taskc, used_ns);
+	share_charge(p, taskc, llcc, used_ns, stays);
+	classify_stopping(taskc, used_ns);
 }
 
 __hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
@@ -192,9 +197,15 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 	 * sleep, it seems to do so now and to wake at once.
 	 */
 	stays = is_runnable || !p->__state;
-	/* ops.dispatch() charged the run if the slice was used up. */
+	/*
+	 * If the slice was used up ops.dispatch() has charged the run, to
+	 * compare it with others. The switch takes a few us more; to take the
+	 * domain's lock again for them is not worth it.
+	 */
 	if (!stays || !taskc->account.run_is_charged)
 		charge_run(p, taskc, llcc, now, stays);
+	else
+		taskc->account.uncharged_ns = run_length_ns(taskc, now);
 	rescue_end_run(taskc);
 	cpuc->account.is_busy = 0;
 	slice_clear_end(cpuc);
