@@ -10,13 +10,16 @@ mod bpf_skel;
 mod cli;
 mod compositor;
 mod hist;
+mod monitor;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod reference;
 mod scheduler;
+mod server;
 mod stats;
 mod tasks;
+mod tasks_command;
 mod topology;
 
 use std::io::IsTerminal;
@@ -37,7 +40,7 @@ use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMod
 
 use crate::cli::{Command, Opts};
 use crate::scheduler::Scheduler;
-use crate::stats::{Request, Response};
+use crate::server::{Request, Response};
 
 /// How often to look whether the kernel has unloaded the scheduler.
 const EXIT_POLL: Duration = Duration::from_millis(500);
@@ -59,10 +62,10 @@ fn run(opts: Opts) -> Result<()> {
         return Ok(());
     }
     if opts.help_stats {
-        return stats::describe(&mut std::io::stdout());
+        return server::describe(&mut std::io::stdout());
     }
     if let Some(Command::Tasks(opts)) = &opts.command {
-        return tasks::run(opts);
+        return tasks_command::run(opts);
     }
     init_logging(opts.verbose)?;
 
@@ -79,11 +82,11 @@ fn run(opts: Opts) -> Result<()> {
     }
 
     if let Some(interval) = opts.monitor {
-        return stats::monitor(interval, shutdown);
+        return monitor::monitor(interval, shutdown);
     }
     if let Some(interval) = opts.stats {
         std::thread::spawn(move || {
-            if let Err(err) = stats::monitor(interval, shutdown) {
+            if let Err(err) = monitor::monitor(interval, shutdown) {
                 warn!("no telemetry from now on: {err:#}");
             }
         });
@@ -131,7 +134,7 @@ fn init_logging(is_verbose: bool) -> Result<()> {
 /// Answer requests for telemetry until a stop is asked for or the kernel
 /// unloads the scheduler.
 fn serve_until_exit(scheduler: Scheduler<'_>, stopped: &Receiver<()>) -> Result<UserExitInfo> {
-    let server = StatsServer::new(stats::server_data())
+    let server = StatsServer::new(server::data())
         .launch()
         .context("starting the stats server")?;
     let (responses, requests) = server.channels();

@@ -1,48 +1,17 @@
-//! Telemetry: what is reported, and how it is served and printed.
+//! What happened since the scheduler started, and what is reported of an
+//! interval of it.
 //!
-//! The run loop hands out a [`Sample`], counters since the start. Each client
-//! gets the difference to its own previous sample as [`Metrics`], through the
-//! scx_stats server, so that several can watch at their own pace.
+//! A [`Sample`] holds the counters since the start. [`Metrics`] say what
+//! happened between two of them; each field has its meaning in its description.
 //!
-//! Not here: what a counter counts (`enum stat_id` in `src/bpf/intf.h`).
+//! Not here: what a counter counts (`enum stat_id` in `src/bpf/intf.h`), how
+//! clients get at them (server), how they are printed (monitor).
 
-use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use anyhow::{Result, bail};
-use crossbeam::channel::{Receiver, Sender};
-use scx_stats::prelude::*;
 use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf_intf::*;
 use crate::hist;
-use crate::tasks::{self, Task, Tasks};
-
-/// What a client of the stats server may ask the run loop for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// The counters of all CPUs.
-    Counters,
-    /// Every task.
-    Tasks,
-}
-
-/// What the run loop answers.
-#[derive(Debug)]
-pub enum Response {
-    /// To [`Request::Counters`].
-    Counters(Box<Sample>),
-    /// To [`Request::Tasks`], the most latency-critical first.
-    Tasks(Tasks),
-    /// To either: why there is no answer.
-    Failed(String),
-}
-
-/// The channels on which a client asks the run loop.
-pub type Channels<'a> = (&'a Sender<Request>, &'a Receiver<Response>);
 
 /// Counters of all CPUs, added up, since the scheduler started.
 #[derive(Clone, Debug)]
@@ -92,8 +61,9 @@ impl Sample {
     }
 
     /// What happened between `earlier` and now. The longest wait stays that
-    /// since the start: it is a record, not a rate.
-    fn since(&self, earlier: &Sample) -> Sample {
+    /// since the start: it is a record, not a rate. A counter that went back,
+    /// since the scheduler was restarted in between, gives 0.
+    pub fn since(&self, earlier: &Sample) -> Sample {
         let mut delta = self.clone();
         subtract(&mut delta.nr, &earlier.nr);
         subtract(&mut delta.sleeps, &earlier.sleeps);
@@ -130,8 +100,6 @@ fn add(sums: &mut [u64], values: &[u64]) {
     }
 }
 
-/// Subtract counters; one that went back, since the scheduler was restarted in
-/// between, gives 0.
 fn subtract(values: &mut [u64], earlier: &[u64]) {
     for (value, before) in values.iter_mut().zip(earlier) {
         *value = value.saturating_sub(*before);
@@ -226,8 +194,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Report what `delta` holds.
-    fn new(delta: &Sample) -> Metrics {
+    /// Report what `delta`, of [`Sample::since`], holds.
+    pub fn new(delta: &Sample) -> Metrics {
         let count = |id| delta.count(id);
         let nr_idle = count(stat_id_STAT_PLACE_IDLE);
         let nr_placed = (stat_id_STAT_PLACE_IDLE..=stat_id_STAT_PLACE_BATCH)
@@ -277,37 +245,6 @@ impl Metrics {
             max_wait_us: delta.max_wait_ns / 1000,
         }
     }
-
-    /// Print the telemetry line.
-    fn print(&self, out: &mut impl Write) -> Result<()> {
-        writeln!(
-            out,
-            "[pandemonium] placed {:>6} idle {:>3.0}% handoff {} preempt {} queued {}+{} own {} | \
-             keep {} timer {} rescued {} surge {} | mig {} L2 hit {:.0}/{:.0}/{:.0}% | \
-             wake p99 us: critical {} interactive {} batch {} | worst wait {} us",
-            self.nr_placed,
-            self.idle_pct,
-            self.nr_handoff,
-            self.nr_preempt,
-            self.nr_interactive,
-            self.nr_batch,
-            self.nr_own,
-            self.nr_keep_running,
-            self.nr_slice_timer,
-            self.nr_serve_rescued,
-            self.nr_surges,
-            self.nr_migrate,
-            self.lat_critical_l2_hit_pct,
-            self.interactive_l2_hit_pct,
-            self.batch_l2_hit_pct,
-            self.lat_critical_p99_us,
-            self.interactive_p99_us,
-            self.batch_p99_us,
-            self.max_wait_us,
-        )?;
-        out.flush()?;
-        Ok(())
-    }
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
@@ -315,67 +252,6 @@ fn percent(part: u64, whole: u64) -> f64 {
         return 0.0;
     }
     100.0 * part as f64 / whole as f64
-}
-
-/// Ask the run loop for the counters.
-fn ask_counters((requests, responses): Channels<'_>) -> Result<Sample> {
-    requests.send(Request::Counters)?;
-    match responses.recv()? {
-        Response::Counters(sample) => Ok(*sample),
-        Response::Failed(why) => bail!(why),
-        Response::Tasks(_) => bail!("asked for counters, got tasks"),
-    }
-}
-
-/// The scx_stats server: each connection reads intervals of its own as "top",
-/// and the tasks of the moment as "tasks".
-pub fn server_data() -> StatsServerData<Request, Response> {
-    let open: Box<dyn StatsOpener<Request, Response>> = Box::new(move |channels| {
-        let mut earlier = ask_counters(channels)?;
-
-        let read: Box<dyn StatsReader<Request, Response>> = Box::new(move |_args, channels| {
-            let now = ask_counters(channels)?;
-            let metrics = Metrics::new(&now.since(&earlier));
-            earlier = now;
-            metrics.to_json()
-        });
-        Ok(read)
-    });
-
-    StatsServerData::new()
-        .add_meta(Metrics::meta())
-        .add_ops("top", StatsOps { open, close: None })
-        .add_meta(Tasks::meta())
-        .add_meta(Task::meta())
-        .add_stats(
-            tasks::TARGET,
-            Box::new(|_args, channels| tasks::ask(channels)?.to_json()),
-        )
-}
-
-/// Describe each field of what the server offers.
-///
-/// # Errors
-///
-/// If `out` is closed.
-pub fn describe(out: &mut impl Write) -> Result<()> {
-    server_data().describe_meta(out, Some(&["Metrics", "Tasks"]))
-}
-
-/// Print a line every `interval` until `shutdown` is set. Waits for a scheduler
-/// to appear if none runs.
-///
-/// # Errors
-///
-/// If the server answers with something else than [`Metrics`], or standard
-/// output is closed.
-pub fn monitor(interval: Duration, shutdown: Arc<AtomicBool>) -> Result<()> {
-    scx_utils::monitor_stats::<Metrics>(
-        &[],
-        interval,
-        || shutdown.load(Ordering::Relaxed),
-        |metrics| metrics.print(&mut std::io::stdout()),
-    )
 }
 
 #[cfg(test)]

@@ -1,39 +1,20 @@
-//! `scx_pandemonium tasks`: what the running scheduler thinks of each task.
+//! What the scheduler thinks of each task, and the table of it.
 //!
-//! The run loop reads the rows that BPF writes and hands them out through the
-//! scx_stats server, so that any client of it can ask for them; the subcommand
-//! is one.
+//! A [`Task`] is one row of what BPF writes, in the words and units that are
+//! reported; [`Tasks`] is the list at one moment.
 //!
-//! Not here: how a row is read (scheduler), how a tier is found
+//! Not here: how a row is read (scheduler), how a client gets the list (server),
+//! the subcommand that prints it (tasks_command), how a tier is found
 //! (`src/bpf/policy/classify.h`).
 
 use std::cmp::Reverse;
-use std::io::{ErrorKind, IsTerminal, Write};
-use std::thread::sleep;
 
-use anyhow::{Context, Result, anyhow, bail};
-use scx_stats::prelude::*;
 use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf_intf::{
     intf_consts_NSEC_PER_SEC, task_row, tier, tier_NR_TIERS, tier_TIER_BATCH, tier_TIER_INTERACTIVE,
 };
-use crate::cli::TasksOpts;
-use crate::stats::{Channels, Request, Response};
-
-/// The name under which the stats server offers the tasks.
-pub const TARGET: &str = "tasks";
-
-/// How long the scheduler may take to answer, in ms.
-const ANSWER_LIMIT_MS: u64 = 5000;
-
-/// Takes the cursor of a terminal home and clears what is below.
-const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
-
-/// Lines of a screen that are not rows of the list: its heading, and the one
-/// that the cursor rests on.
-const NR_OTHER_LINES: usize = 2;
 
 /// One task.
 #[stat_doc]
@@ -133,8 +114,9 @@ impl Tasks {
         }
     }
 
-    /// The list as a table of at most `nr_tasks_max` tasks.
-    fn table(&self, nr_tasks_max: usize) -> String {
+    /// The list as a table of at most `nr_tasks_max` tasks, below a heading of
+    /// one line.
+    pub fn table(&self, nr_tasks_max: usize) -> String {
         let heading = HEADING.map(|(title, _)| title.to_owned());
         let tasks = self.tasks.iter().take(nr_tasks_max);
         let lines: Vec<[String; NR_COLUMNS]> = std::iter::once(heading)
@@ -212,96 +194,6 @@ fn unless(is_unknown: bool, cell: String) -> String {
 /// A time in ms, to the microsecond.
 fn ms(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e6)
-}
-
-/// Ask the run loop for the tasks.
-///
-/// # Errors
-///
-/// If they cannot be read.
-pub fn ask((requests, responses): Channels<'_>) -> Result<Tasks> {
-    requests.send(Request::Tasks)?;
-    match responses.recv()? {
-        Response::Tasks(tasks) => Ok(tasks),
-        Response::Failed(why) => bail!(why),
-        Response::Counters(_) => bail!("asked for tasks, got counters"),
-    }
-}
-
-/// List the tasks of the running scheduler, once or again and again.
-///
-/// # Errors
-///
-/// If no scheduler of ours runs or it ends.
-pub fn run(opts: &TasksOpts) -> Result<()> {
-    let mut client = connect()?;
-    loop {
-        let tasks = client
-            .request::<Tasks>("stats", vec![("target".into(), TARGET.into())])
-            .map_err(explain_refusal)?;
-        let shown = show(&tasks, opts, &mut std::io::stdout());
-        match shown {
-            // Whoever read the list has seen enough.
-            Err(err) if err.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            result => result.context("printing the tasks")?,
-        }
-        match opts.watch {
-            Some(interval) => sleep(interval),
-            None => return Ok(()),
-        }
-    }
-}
-
-fn connect() -> Result<StatsClient> {
-    StatsClient::new()
-        .connect(Some(ANSWER_LIMIT_MS))
-        .map_err(|err| {
-            let kind = err.downcast_ref().map(std::io::Error::kind);
-            match kind {
-                Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                    anyhow!("no scx_pandemonium is running: start it first")
-                }
-                Some(ErrorKind::PermissionDenied) => {
-                    anyhow!("asking the scheduler needs root: use sudo")
-                }
-                _ => err.context("connecting to the scheduler"),
-            }
-        })
-}
-
-/// Make one line of what the server said no with.
-fn explain_refusal(err: anyhow::Error) -> anyhow::Error {
-    let why = err.root_cause().to_string();
-    if why.contains("unknown stat target") {
-        return anyhow!("the running scheduler is not scx_pandemonium, or is older");
-    }
-    let why = why.lines().next().unwrap_or_default().to_owned();
-    anyhow!("the scheduler did not answer: {why}")
-}
-
-/// Print one list to `out`; on a watched terminal, as much as fits.
-fn show(
-    tasks: &Tasks,
-    opts: &TasksOpts,
-    out: &mut (impl Write + IsTerminal),
-) -> std::io::Result<()> {
-    if opts.json {
-        serde_json::to_writer(&mut *out, tasks)?;
-        writeln!(out)?;
-        return out.flush();
-    }
-    let mut nr_tasks_max = usize::MAX;
-    if opts.watch.is_some() && out.is_terminal() {
-        if let Some((_, height)) = terminal_size::terminal_size() {
-            nr_tasks_max = usize::from(height.0).saturating_sub(NR_OTHER_LINES);
-        }
-        write!(out, "{CLEAR_SCREEN}")?;
-    }
-    write!(out, "{}", tasks.table(nr_tasks_max))?;
-    if opts.watch.is_some() && nr_tasks_max == usize::MAX {
-        writeln!(out)?;
-    }
-    out.flush()
 }
 
 #[cfg(test)]
