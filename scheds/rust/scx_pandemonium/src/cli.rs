@@ -1,7 +1,7 @@
 //! The command line: which options there are and what each accepts.
 //!
-//! Every option is documented here and nowhere else; the help text, and later
-//! the man page, are made from it.
+//! What is written of an option here is its documentation: the help text and the
+//! table of options in the README are made from it.
 
 use std::time::Duration;
 
