@@ -8,7 +8,8 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::apt::{self, PrivateApt, create_dir, list_dir};
+use debian_packages::PrivateApt;
+
 use crate::{Error, Kernel, Result, progress};
 
 /// The suite that carries the kernels.
@@ -53,17 +54,18 @@ pub fn known_bad(release: &str) -> Option<&'static str> {
 /// The best known kernel from `cache`, or fetched into it.
 pub(crate) fn kernel(cache: &Path) -> Result<Kernel> {
     let kernels = cache.join("kernels");
-    create_dir(&kernels)?;
+    fs::create_dir_all(&kernels).map_err(|e| Error::at("creating", &kernels, e))?;
     // Two runs at once must not fetch into the same place.
     let lock_path = cache.join("lock");
     let lock = File::create(&lock_path).map_err(|e| Error::at("writing", &lock_path, e))?;
     lock.lock()
         .map_err(|e| Error::at("locking", &lock_path, e))?;
 
-    let cached = list_dir(&kernels)?
-        .iter()
-        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-        .collect::<Vec<String>>();
+    let cached: Vec<String> = fs::read_dir(&kernels)
+        .map_err(|e| Error::at("reading", &kernels, e))?
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     let release = match choose(cached.iter().map(String::as_str)) {
         Some(release) => release.to_owned(),
         None => fetch(cache, &kernels)?,
@@ -96,10 +98,15 @@ fn fetch(cache: &Path, kernels: &Path) -> Result<String> {
     })?;
 
     let holder = tempfile::tempdir_in(cache).map_err(|e| Error::at("writing to", cache, e))?;
-    let deb = apt.download(&format!("linux-image-{release}"), holder.path())?;
+    let package = format!("linux-image-{release}");
+    let bar = progress::bytes(format!("downloading {package}"), apt.size_bytes(&package)?);
+    let deb = apt.download(&package, holder.path(), |nr_bytes| {
+        bar.set_position(nr_bytes)
+    })?;
+    bar.finish_and_clear();
     let step = progress::step(format!("unpacking Linux {release}"));
     let unpacked = holder.path().join("unpacked");
-    apt::unpack(&deb, &unpacked)?;
+    debian_packages::unpack(&deb, &unpacked)?;
     let boot = unpacked.join("boot");
     Kernel::from_path(&boot.join(format!("vmlinuz-{release}")))?;
     // The name appears only once everything below it is complete.

@@ -40,9 +40,9 @@ pub enum Error {
     #[error("no kernel with sched_ext: {0}")]
     NoKernel(String),
 
-    /// The package tools failed, or the machine's configuration does not help.
-    #[error("apt: {0}")]
-    Apt(String),
+    /// No kernel could be fetched.
+    #[error(transparent)]
+    Packages(debian_packages::Error),
 
     /// A program that this crate runs on the host is missing.
     #[error("{tool} is not installed: {hint}")]
@@ -131,6 +131,20 @@ impl Error {
         match self {
             Error::Guest { failure, .. } => Some(failure),
             _ => None,
+        }
+    }
+}
+
+impl From<debian_packages::Error> for Error {
+    fn from(error: debian_packages::Error) -> Self {
+        match error {
+            debian_packages::Error::MissingTool { tool } => Error::MissingTool {
+                tool,
+                hint: "kernels are fetched by Debian's package tools; \
+                       elsewhere give an image with --kernel"
+                    .to_owned(),
+            },
+            error => Error::Packages(error),
         }
     }
 }

@@ -143,7 +143,7 @@ impl Root {
             );
         }
         self.insert(guest_path, Node::Dir)?;
-        for path in crate::apt::list_dir(host_path)? {
+        for path in list_dir(host_path)? {
             let name = path
                 .file_name()
                 .unwrap_or_default()
@@ -356,6 +356,15 @@ fn normalize(guest_path: &str) -> Result<String> {
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| program_error(path, &error))
+}
+
+/// What is in `dir`, in an order that does not depend on the file system.
+fn list_dir(dir: &Path) -> Result<Vec<PathBuf>> {
+    let paths: std::io::Result<Vec<PathBuf>> =
+        fs::read_dir(dir).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    let mut paths = paths.map_err(|e| Error::at("reading", dir, e))?;
+    paths.sort();
+    Ok(paths)
 }
 
 fn program_error(path: &Path, error: &io::Error) -> Error {

@@ -21,7 +21,7 @@
 //! # }
 //! ```
 //!
-//! 1. [`Kernel`] finds an image or fetches one through [`apt`].
+//! 1. [`Kernel`] finds an image or fetches Debian's ([`debian`]).
 //! 2. [`Guest`] collects programs, files, [`Topology`] and [`Clock`].
 //! 3. [`Guest::run`] builds a root image in memory, starts QEMU, streams the
 //!    console and returns an [`Outcome`], or an [`Error`] in one line.
@@ -47,7 +47,6 @@ mod shell;
 mod steady;
 mod topology;
 
-pub mod apt;
 pub mod debian;
 
 pub use error::{Error, Failure, Result};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Installs Debian packages with the machine's own apt, changing nothing else.
 //!
-//! What the release has in a sufficient version is installed as anybody would.
+//! What the release has in a sufficient version is installed as usual.
 //! What it has only in a version too old comes from its backports suite, by an
 //! apt with sources and lists of its own ([`PrivateApt`]), so that the suite
 //! does not become part of the machine's configuration.
@@ -10,12 +10,11 @@
 //! packages are served (the machine's own sources know).
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use scx_guest::apt::PrivateApt;
+use debian_packages::{PrivateApt, backports_suite};
 
 use super::needs::{Need, Version};
 use crate::process;
@@ -64,7 +63,7 @@ pub fn install(needs: &[&Need], needs_sudo: bool) -> Result<()> {
 /// Download the newest `package` into `dir` without installing it; return the
 /// file. Needs no rights, and no lists on the machine.
 pub fn download(package: &str, dir: &Path) -> Result<PathBuf> {
-    let Some(suite) = backports_suite(&os_release()) else {
+    let Some(suite) = backports_suite() else {
         bail!("{package} is a package of Debian's, and this is another distribution");
     };
     let lists = tempfile::tempdir().context("making a directory for apt's lists")?;
@@ -72,11 +71,22 @@ pub fn download(package: &str, dir: &Path) -> Result<PathBuf> {
     let step = process::progress("updating apt's lists");
     apt.update()?;
     step.finish_and_clear();
-    Ok(apt.download(package, dir)?)
+    let size_mb = mb(apt.size_bytes(package)?);
+    let step = process::progress(&format!("downloading {package} ({size_mb} MB)"));
+    let file = apt.download(package, dir, |nr_bytes| {
+        step.set_message(format!("{} MB", mb(nr_bytes)));
+    });
+    step.finish_and_clear();
+    Ok(file?)
+}
+
+/// Megabytes, rounded up.
+fn mb(nr_bytes: u64) -> u64 {
+    nr_bytes.div_ceil(1_000_000)
 }
 
 fn install_from_backports(needs: &[&Need], needs_sudo: bool) -> Result<()> {
-    let Some(suite) = backports_suite(&os_release()) else {
+    let Some(suite) = backports_suite() else {
         bail!(
             "this release has no {}: install it by hand, then try again",
             super::list(needs)
@@ -144,40 +154,9 @@ fn candidate_in(policy: &str) -> Option<Version> {
     Version::find_in(line)
 }
 
-fn os_release() -> String {
-    // Without the file the distribution is unknown, so not Debian.
-    fs::read_to_string("/etc/os-release").unwrap_or_default()
-}
-
-/// The backports suite of this release; none if it is not one of Debian's.
-fn backports_suite(os_release: &str) -> Option<String> {
-    let value = |key: &str| {
-        let line = os_release.lines().find_map(|line| line.strip_prefix(key))?;
-        Some(line.trim_matches('"'))
-    };
-    if value("ID=")? != "debian" {
-        return None;
-    }
-    Some(format!("{}-backports", value("VERSION_CODENAME=")?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_a_release_of_debian_has_backports() {
-        let suite = |text: &str| backports_suite(text);
-        let bookworm = "NAME=\"Debian GNU/Linux\"\nVERSION_CODENAME=bookworm\nID=debian\n";
-        assert_eq!(suite(bookworm), Some("bookworm-backports".to_string()));
-        assert_eq!(
-            suite("ID=\"debian\"\nVERSION_CODENAME=\"trixie\"\n"),
-            Some("trixie-backports".to_string())
-        );
-        assert_eq!(suite("ID=ubuntu\nVERSION_CODENAME=noble\n"), None);
-        assert_eq!(suite("ID=debian\n"), None);
-        assert_eq!(suite(""), None);
-    }
 
     #[test]
     fn the_candidate_is_read_from_apts_policy() {
@@ -188,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn apt_is_told_not_to_ask_whoever_runs_it() {
+    fn apt_is_told_not_to_ask() {
         let plain = process::display(&apt_get(&[], false, &["update"]));
         assert_eq!(
             plain,
