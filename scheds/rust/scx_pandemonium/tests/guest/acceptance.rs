@@ -5,8 +5,8 @@
 use anyhow::Result;
 use scx_guest::Kernel;
 
-use crate::kernels;
-use crate::world::World;
+use crate::support::kernels;
+use crate::support::world::World;
 
 /// Seconds of the load and of the scheduler around it, by the guest's clock. The
 /// recipe has 31 and 45; a tenth of it sees the same and takes a tenth of the

@@ -34,7 +34,8 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use scx_stats::prelude::StatsClient;
 use serde_json::{Value, json};
 
-use crate::{crowd, idle, load, roles};
+use crate::support::{crowd, load};
+use crate::{idle, roles};
 
 const REQUEST_ENV: &str = "GUEST_AGENT";
 

@@ -5,8 +5,9 @@
 use anyhow::Result;
 use scx_guest::Kernel;
 
-use crate::world::World;
-use crate::{constants, kernels};
+use crate::constants;
+use crate::support::kernels;
+use crate::support::world::World;
 
 const SCRIPT: &str = "\
 begin

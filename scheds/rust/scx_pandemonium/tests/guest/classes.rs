@@ -5,9 +5,9 @@
 use anyhow::Result;
 use scx_guest::Kernel;
 
-use crate::kernels;
 use crate::stats::Found;
-use crate::world::World;
+use crate::support::kernels;
+use crate::support::world::World;
 
 /// Tasks that become real-time while they wait behind a hog, and die as such. The
 /// kernel calls ops.disable() for each, nothing else. The script stays out of

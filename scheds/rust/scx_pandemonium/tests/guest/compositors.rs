@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::agent::tasks_of;
-use crate::kernels;
-use crate::world::{Told, World};
+use crate::support::kernels;
+use crate::support::world::{Told, World};
 
 /// What the processes are called, and whether they are compositors in the end.
 const PROCESSES: &[(&str, &str, bool)] = &[

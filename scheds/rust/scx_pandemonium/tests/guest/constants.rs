@@ -13,7 +13,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 use goblin::elf::Elf;
 
-use crate::world::{self, Told};
+use crate::support::world::{self, Told};
 
 /// Constants are words of this prefix, each of eight bytes.
 const PREFIX: &str = "__SCX_";

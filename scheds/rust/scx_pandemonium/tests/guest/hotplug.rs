@@ -4,8 +4,8 @@
 use anyhow::Result;
 use scx_guest::Kernel;
 
-use crate::kernels;
-use crate::world::World;
+use crate::support::kernels;
+use crate::support::world::World;
 
 /// How often every CPU but the first goes off and comes back.
 const NR_CYCLES: u64 = 5;

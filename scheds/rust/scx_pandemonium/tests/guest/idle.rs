@@ -24,9 +24,9 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::agent::Stats;
-use crate::kernels;
-use crate::load::set_affinity;
-use crate::world::{self, Told, World};
+use crate::support::kernels;
+use crate::support::load::set_affinity;
+use crate::support::world::{self, Told, World};
 
 const ALL_CPUS: u64 = 0xff;
 

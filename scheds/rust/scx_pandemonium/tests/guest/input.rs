@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::kernels;
-use crate::world::{World, scheduler};
+use crate::support::kernels;
+use crate::support::world::{World, scheduler};
 
 /// The shell that runs this belongs to root, the scheduler to nobody.
 const SCRIPT: &str = "\

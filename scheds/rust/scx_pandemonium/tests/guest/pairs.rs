@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use scx_guest::Kernel;
 
-use crate::crowd;
-use crate::kernels;
-use crate::world::World;
+use crate::support::crowd;
+use crate::support::kernels;
+use crate::support::world::World;
 
 const SECONDS: u32 = 3;
 

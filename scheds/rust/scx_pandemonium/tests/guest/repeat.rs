@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
-use crate::kernels;
-use crate::world::World;
+use crate::support::kernels;
+use crate::support::world::World;
 
 /// A real load, with figures of the scheduler's and of the load's own.
 const SCRIPT: &str = "\

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
-use crate::kernels;
-use crate::world::World;
+use crate::support::kernels;
+use crate::support::world::World;
 
 /// The first one goes 0.5 s after the second one of the last part came, well
 /// within its patience.

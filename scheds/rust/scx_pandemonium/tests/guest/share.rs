@@ -5,8 +5,8 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::kernels;
-use crate::world::{Told, World};
+use crate::support::kernels;
+use crate::support::world::{Told, World};
 
 const SCRIPT: &str = "\
 begin

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::kernels;
 use crate::stats::Found;
-use crate::world::World;
+use crate::support::kernels;
+use crate::support::world::World;
 
 /// How long, by the guest's clock.
 const SECONDS_ENV: &str = "SCX_SOAK_SECONDS";

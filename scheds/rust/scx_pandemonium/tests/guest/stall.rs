@@ -4,8 +4,8 @@
 
 use anyhow::Result;
 
-use crate::kernels;
-use crate::world::World;
+use crate::support::kernels;
+use crate::support::world::World;
 
 /// Real-time work that never ends holds CPU 1, and nobody takes its bandwidth
 /// away; a normal task that may run nowhere else waits behind it. The kernel's

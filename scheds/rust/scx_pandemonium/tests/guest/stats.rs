@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use scx_guest::Kernel;
 use serde_json::Value;
 
-use crate::kernels;
-use crate::world::{Told, World};
+use crate::support::kernels;
+use crate::support::world::{Told, World};
 
 /// How often the known task sleeps.
 const NR_SLEEPS: u64 = 1000;

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use scx_guest::Kernel;
 use serde_json::Value;
 
-use crate::kernels;
-use crate::world::World;
+use crate::support::kernels;
+use crate::support::world::World;
 
 const SCRIPT: &str = "\
 begin

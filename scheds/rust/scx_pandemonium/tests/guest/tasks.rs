@@ -8,9 +8,9 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::agent::tasks_of;
-use crate::kernels;
 use crate::roles::{FRESH_HOG_MAX, PAIR, ROLES};
-use crate::world::{Told, World};
+use crate::support::kernels;
+use crate::support::world::{Told, World};
 
 /// CPUs enough that no role waits long for one: what they use is about four.
 const NR_CPUS: u32 = 6;

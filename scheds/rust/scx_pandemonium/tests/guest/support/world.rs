@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use scx_guest::{Guest, Kernel, Topology, find_program, quote};
 
-use crate::load;
+use crate::support::load;
 
 const PRELUDE: &str = include_str!("prelude.sh");
 
