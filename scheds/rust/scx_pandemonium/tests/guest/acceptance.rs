@@ -5,8 +5,8 @@
 use anyhow::Result;
 use scx_guest::Kernel;
 
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::World;
 
 /// Seconds of the load and of the scheduler around it, by the guest's clock. The
 /// recipe has 31 and 45; a tenth of it sees the same and takes a tenth of the
@@ -32,7 +32,8 @@ fact forked $(grep -c fork /tmp/stress)
 
 fn passes(kernel: &Kernel, nr_cpus: u32) -> Result<()> {
     let script = format!("LOAD_SEC={LOAD_SEC}\nSCHEDULER_SEC={SCHEDULER_SEC}\n{SCRIPT}");
-    let told = World::flat(kernel, nr_cpus)?
+    let told = OURS
+        .flat(kernel, nr_cpus)?
         .with_program("stress-ng")?
         // Called by its path: the shell's own has no --preserve-status.
         .with_program("timeout")?

@@ -4,8 +4,8 @@
 use anyhow::Result;
 use scx_guest::Kernel;
 
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::World;
 
 const SCRIPT: &str = "\
 begin
@@ -19,7 +19,7 @@ const GAP_MAX_MS: u64 = 400;
 
 fn survives(kernel: &Kernel) -> Result<()> {
     // Two domains, so that moves cross a border.
-    let told = World::new(kernel, "1x2x2x1")?.run(SCRIPT)?;
+    let told = OURS.world(kernel, "1x2x2x1")?.run(SCRIPT)?;
     told.check_load(GAP_MAX_MS)?;
     told.check_stops()
 }

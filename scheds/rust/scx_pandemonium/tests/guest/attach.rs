@@ -6,8 +6,8 @@ use anyhow::Result;
 use scx_guest::Kernel;
 
 use crate::constants;
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::World;
 
 const SCRIPT: &str = "\
 begin
@@ -25,7 +25,7 @@ const NAME: &str = "pandemonium_6.0.0";
 const GAP_MAX_MS: u64 = 250;
 
 fn attaches(kernel: &Kernel, topology: &str) -> Result<()> {
-    let told = World::new(kernel, topology)?.run(SCRIPT)?;
+    let told = OURS.world(kernel, topology)?.run(SCRIPT)?;
     let name: String = told.one("name")?;
     told.check(name.starts_with(NAME), || {
         format!("the scheduler calls itself {name}")

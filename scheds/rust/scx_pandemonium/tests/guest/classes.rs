@@ -5,9 +5,9 @@
 use anyhow::Result;
 use scx_guest::Kernel;
 
+use crate::ours::OURS;
 use crate::stats::Found;
 use crate::support::kernels;
-use crate::support::world::World;
 
 /// Tasks that become real-time while they wait behind a hog, and die as such. The
 /// kernel calls ops.disable() for each, nothing else. The script stays out of
@@ -40,7 +40,8 @@ stop INT
 ";
 
 fn a_leaver_is_waited_for_no_more(kernel: &Kernel) -> Result<()> {
-    let told = World::flat(kernel, 2)?
+    let told = OURS
+        .flat(kernel, 2)?
         .with_program("chrt")?
         .run(&format!("NR_LEAVERS={NR_LEAVERS}\n{LEAVERS_SCRIPT}"))?;
     let found = told.one("stats")?;
@@ -97,7 +98,7 @@ stop INT
 ";
 
 fn the_interrupted_go_on_elsewhere(kernel: &Kernel) -> Result<()> {
-    let told = World::flat(kernel, 2)?.with_program("chrt")?.run(&format!(
+    let told = OURS.flat(kernel, 2)?.with_program("chrt")?.run(&format!(
         "NR_INTRUSIONS={NR_INTRUSIONS}\n{INTRUSIONS_SCRIPT}"
     ))?;
     let ticks: Vec<u64> = told.all("ticks")?;

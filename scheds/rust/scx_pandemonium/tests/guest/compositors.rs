@@ -5,9 +5,9 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::agent::tasks_of;
+use crate::ours::{OURS, check_victims, tasks_of};
 use crate::support::kernels;
-use crate::support::world::{Told, World};
+use crate::support::told::Told;
 
 /// What the processes are called, and whether they are compositors in the end.
 const PROCESSES: &[(&str, &str, bool)] = &[
@@ -35,7 +35,7 @@ stop INT
 fn a_compositor_is_known_by_its_name() -> Result<()> {
     let names: Vec<&str> = PROCESSES.iter().map(|(name, _, _)| *name).collect();
     let script = format!("NAMES='{}'\n{NAMES_SCRIPT}", names.join(" "));
-    let told = World::flat(&kernels::first()?, 4)?.run(&script)?;
+    let told = OURS.flat(&kernels::first()?, 4)?.run(&script)?;
     let list: Value = told.one("list")?;
     let tasks = tasks_of(&list)?;
     for (_, name, is_compositor) in PROCESSES {
@@ -128,7 +128,7 @@ fn outcome(told: &Told, name: &str) -> Result<Outcome> {
 fn a_compositor_is_served_at_once_within_its_share_and_a_hog_of_its_name_gets_no_more() -> Result<()>
 {
     let script = format!("NR_HOGS={NR_HOGS}\nSECONDS={SECONDS}\n{RIVALS_SCRIPT}");
-    let told = World::flat(&kernels::first()?, NR_CPUS)?.run(&script)?;
+    let told = OURS.flat(&kernels::first()?, NR_CPUS)?.run(&script)?;
     let fair_ms = u64::from(SECONDS * 1000 * NR_CPUS * 2 / (NR_HOGS + 2));
     println!("fair: {fair_ms} ms");
     for (name, tier) in [("nobody", "batch"), ("kwin_wayland", "lat_critical")] {
@@ -158,6 +158,6 @@ fn a_compositor_is_served_at_once_within_its_share_and_a_hog_of_its_name_gets_no
         let value = stats[name].as_u64();
         value.with_context(|| format!("no {name} in {stats}"))
     };
-    told.check_victims(count("nr_preempt_equal")?, count("nr_preempt")?)?;
+    check_victims(&told, count("nr_preempt_equal")?, count("nr_preempt")?)?;
     told.check_stops()
 }

@@ -13,7 +13,8 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 use goblin::elf::Elf;
 
-use crate::support::world::{self, Told};
+use crate::ours::OURS;
+use crate::support::told::Told;
 
 /// Constants are words of this prefix, each of eight bytes.
 const PREFIX: &str = "__SCX_";
@@ -47,7 +48,7 @@ pub fn check_all_set(told: &Told) -> Result<()> {
 
 /// Offsets of the constants that code of the BPF object refers to, by name.
 fn used_constants() -> Result<BTreeMap<String, usize>> {
-    let path = world::scheduler();
+    let path = OURS.program();
     let program = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     let object = bpf_object(&program)?;
     let elf = Elf::parse(object)?;

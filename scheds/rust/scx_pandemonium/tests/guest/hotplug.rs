@@ -4,8 +4,8 @@
 use anyhow::Result;
 use scx_guest::Kernel;
 
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::World;
 
 /// How often every CPU but the first goes off and comes back.
 const NR_CYCLES: u64 = 5;
@@ -35,7 +35,7 @@ const GAP_MAX_MS: u64 = 1500;
 
 fn survives(kernel: &Kernel) -> Result<()> {
     let script = format!("NR_CYCLES={NR_CYCLES}\n{SCRIPT}");
-    let told = World::flat(kernel, 4)?.run(&script)?;
+    let told = OURS.flat(kernel, 4)?.run(&script)?;
     // Attached once: it did not leave and come back either.
     told.check_eq("schedulers enabled", told.one("enabled")?, 1)?;
     told.check_load(GAP_MAX_MS)?;

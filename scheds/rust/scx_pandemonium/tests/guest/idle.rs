@@ -23,10 +23,11 @@ use anyhow::{Context, Result, bail, ensure};
 use scx_guest::Kernel;
 use serde_json::Value;
 
-use crate::agent::Stats;
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::load::set_affinity;
-use crate::support::world::{self, Told, World};
+use crate::support::telemetry::Stats;
+use crate::support::told::Told;
+use crate::support::work::set_affinity;
 
 const ALL_CPUS: u64 = 0xff;
 
@@ -213,7 +214,7 @@ fn check_big(told: &Told, key: &str, big: [usize; 2]) -> Result<()> {
 }
 
 fn sizes(kernel: &Kernel) -> Result<()> {
-    let told = World::flat(kernel, 4)?.run(&format!("{FAKE}{SIZES}"))?;
+    let told = OURS.flat(kernel, 4)?.run(&format!("{FAKE}{SIZES}"))?;
     check_big(&told, "low", [0, 1])?;
     check_big(&told, "high", [2, 3])?;
     let ticks: Vec<u64> = told.all("busy_ticks")?;
@@ -258,7 +259,7 @@ const L2_HIT_KEYS: &[&str] = &[
 const L2_GAIN_MIN: f64 = 10.0;
 
 fn l2_hits(kernel: &Kernel) -> Result<()> {
-    let told = World::flat(kernel, 8)?.run(&format!("{FAKE}{L2_DOMAINS}"))?;
+    let told = OURS.flat(kernel, 8)?.run(&format!("{FAKE}{L2_DOMAINS}"))?;
     let (off, weak): (Value, Value) = (told.one("off")?, told.one("weak")?);
     let mut best_gain: f64 = 0.0;
     for key in L2_HIT_KEYS {
@@ -303,7 +304,7 @@ const LLC_WAIT_US: u64 = 500;
 const SLACK_US: u64 = 500;
 
 fn llcs(kernel: &Kernel) -> Result<()> {
-    let told = World::new(kernel, LLC_TOPOLOGY)?.run(LLCS)?;
+    let told = OURS.world(kernel, LLC_TOPOLOGY)?.run(LLCS)?;
     let mut nr_moves = Vec::new();
     let mut waits = Vec::new();
     for mode in ["weak", "strong"] {
@@ -347,7 +348,7 @@ fn strong_affinity_is_a_bounded_wait_for_the_llc_on_the_second_kernel() -> Resul
 
 #[test]
 fn an_unknown_affinity_is_refused_with_the_choices() -> Result<()> {
-    let output = Command::new(world::scheduler())
+    let output = Command::new(OURS.program())
         .args(["--affinity", "sideways"])
         .output()?;
     ensure!(output.status.code() == Some(2), "{}", output.status);

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::{World, scheduler};
 
 /// The shell that runs this belongs to root, the scheduler to nobody.
 const SCRIPT: &str = "\
@@ -22,7 +22,7 @@ done </tmp/out
 /// Run the scheduler here with `args`: exit code and what it printed on
 /// standard error.
 fn run_here(args: &[&str]) -> Result<(Option<i32>, String)> {
-    let output = Command::new(scheduler())
+    let output = Command::new(OURS.program())
         .args(args)
         .output()
         .context("running the scheduler")?;
@@ -76,7 +76,7 @@ fn a_kernel_without_sched_ext_is_named_in_one_line() -> Result<()> {
 
 #[test]
 fn somebody_who_is_not_root_is_told_so_in_one_line() -> Result<()> {
-    let told = World::flat(&kernels::first()?, 1)?.run(SCRIPT)?;
+    let told = OURS.flat(&kernels::first()?, 1)?.run(SCRIPT)?;
     told.check_eq("exit code", told.one("code")?, 1)?;
     told.check_eq("sched_ext", told.one("state")?, "disabled".to_owned())?;
     let lines = told.all::<String>("line")?.join("\n");

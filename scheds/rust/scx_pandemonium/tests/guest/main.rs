@@ -22,6 +22,7 @@ mod constants;
 mod hotplug;
 mod idle;
 mod input;
+mod ours;
 mod pairs;
 mod repeat;
 mod rival;

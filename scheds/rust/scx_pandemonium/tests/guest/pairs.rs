@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use scx_guest::Kernel;
 
+use crate::ours::OURS;
 use crate::support::crowd;
 use crate::support::kernels;
-use crate::support::world::World;
 
 const SECONDS: u32 = 3;
 
@@ -77,7 +77,7 @@ fn share(kernel: &Kernel, load: &Load) -> Result<()> {
         "SECONDS={seconds}\nNR_EACH={}\nNR_HOGS={nr_hogs}\n{SCRIPT}",
         nr_pairs / 2
     );
-    let told = World::flat(kernel, nr_cpus)?.run(&script)?;
+    let told = OURS.flat(kernel, nr_cpus)?.run(&script)?;
     let all = Duration::from_secs(u64::from(seconds * nr_cpus));
     let due_least = all / (nr_hogs + 2 * nr_pairs);
     let due_most = all / (nr_hogs + nr_pairs);
@@ -116,7 +116,7 @@ const NR_HOGS_BESIDE_UNEVEN: u32 = 4;
 #[test]
 fn a_pair_that_preempts_itself_gets_no_more_than_its_share() -> Result<()> {
     let script = format!("SECONDS={SECONDS}\nNR_HOGS={NR_HOGS_BESIDE_UNEVEN}\n{UNEVEN_SCRIPT}");
-    let told = World::flat(&kernels::first()?, 1)?.run(&script)?;
+    let told = OURS.flat(&kernels::first()?, 1)?.run(&script)?;
     let due = Duration::from_secs(SECONDS.into()) / (NR_HOGS_BESIDE_UNEVEN + 2);
     let most = due * 2;
     for member in crowd::check(&told, "uneven", WAIT_MAX)? {

@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::World;
 
 /// A real load, with figures of the scheduler's and of the load's own.
 const SCRIPT: &str = "\
@@ -18,7 +18,7 @@ const NR_LINES_MIN: usize = 3;
 
 #[test]
 fn two_runs_are_the_same_to_the_byte() -> Result<()> {
-    let world = World::flat(&kernels::first()?, 2)?;
+    let world = OURS.flat(&kernels::first()?, 2)?;
     let (one, other) = (world.run(SCRIPT)?, world.run(SCRIPT)?);
     let nr_lines = one
         .console

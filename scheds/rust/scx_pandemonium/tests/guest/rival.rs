@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::World;
 
 /// The first one goes 0.5 s after the second one of the last part came, well
 /// within its patience.
@@ -41,7 +41,7 @@ const REFUSED_MAX_MS: u64 = 3500;
 
 #[test]
 fn a_second_one_is_refused_and_one_that_leaves_is_waited_for() -> Result<()> {
-    let told = World::flat(&kernels::first()?, 2)?.run(SCRIPT)?;
+    let told = OURS.flat(&kernels::first()?, 2)?.run(SCRIPT)?;
     told.check_eq("exit code of the second one", told.one("refused_code")?, 1)?;
     let refused_ms: u64 = told.one("refused_ms")?;
     println!("refused after {refused_ms} ms");

@@ -28,7 +28,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::agent::{Stats, tasks_of};
+use crate::ours::tasks_of;
+use crate::support::telemetry::Stats;
+use crate::support::work::{
+    act, cpu_time, cpu_time_of_children, fork, join, set_name, spawn, wait_for, work,
+};
 
 /// Threads that wake twice, and how long they sleep.
 const NR_YOUNG: u32 = 8;
@@ -132,33 +136,6 @@ pub fn run(words: &[&str]) -> Result<String> {
     Ok(String::new())
 }
 
-/// Start a thread of that name.
-pub fn spawn<T: Send + 'static>(
-    name: &str,
-    act: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<thread::JoinHandle<Result<T>>> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(act)
-        .with_context(|| format!("starting {name}"))
-}
-
-/// Wake every `period` and use `burst` of CPU time, until `ends_at`. A wakeup
-/// that comes too late moves those after it.
-pub fn act(period: Duration, burst: Duration, ends_at: Instant) -> Result<()> {
-    let mut wakes_at = Instant::now();
-    while Instant::now() < ends_at {
-        if period.is_zero() {
-            work(Duration::from_millis(1));
-            continue;
-        }
-        work(burst);
-        wakes_at = Instant::now().max(wakes_at + period);
-        thread::sleep(wakes_at.saturating_duration_since(Instant::now()));
-    }
-    Ok(())
-}
-
 /// Pass a byte to the other of the pair whenever it comes, until `ends_at`.
 fn pass(mut socket: UnixStream, ends_at: Instant) -> Result<()> {
     let mut byte = [0];
@@ -170,25 +147,6 @@ fn pass(mut socket: UnixStream, ends_at: Instant) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Use `amount` of CPU time.
-pub fn work(amount: Duration) {
-    let ends_at = cpu_time() + amount;
-    while cpu_time() < ends_at {
-        std::hint::spin_loop();
-    }
-}
-
-/// CPU time of this thread.
-pub fn cpu_time() -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: writes to a struct that lives here; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Watch a task from its birth on.
@@ -412,62 +370,4 @@ fn watchful_hog(ends_at: Instant) -> (Duration, Duration) {
         before = now;
     }
     (cpu_time(), gap_max)
-}
-
-/// Start a process that does `life` and ends.
-fn fork(life: impl FnOnce() -> Result<()>) -> Result<libc::pid_t> {
-    // SAFETY: the child has this thread only. The other one waits for it and
-    // holds no lock that the child needs.
-    match unsafe { libc::fork() } {
-        -1 => Err(std::io::Error::last_os_error()).context("forking"),
-        0 => {
-            let code = i32::from(life().is_err());
-            // SAFETY: ends the process without what the harness has to say.
-            unsafe { libc::_exit(code) }
-        }
-        pid => Ok(pid),
-    }
-}
-
-/// Wait for a process, which must end well.
-fn wait_for(pid: libc::pid_t) -> Result<()> {
-    let mut status = 0;
-    // SAFETY: writes to an integer that lives here.
-    let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
-    ensure!(waited == pid && status == 0, "process {pid}: {status:#x}");
-    Ok(())
-}
-
-/// Give this thread a name; that of the first one is that of the process.
-fn set_name(name: &str) -> Result<()> {
-    let name = std::ffi::CString::new(name)?;
-    // SAFETY: the text lives during the call and ends with a 0.
-    let result = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-    ensure!(result == 0, "prctl: {}", std::io::Error::last_os_error());
-    Ok(())
-}
-
-/// Wait for a thread, and give what it gave.
-pub fn join<T>(thread: thread::JoinHandle<Result<T>>) -> Result<T> {
-    match thread.join() {
-        Ok(result) => result,
-        Err(_) => bail!("a thread panicked"),
-    }
-}
-
-/// CPU time of the processes that were waited for.
-fn cpu_time_of_children() -> Result<Duration> {
-    // SAFETY: all zeros is a valid value of this struct of integers.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: writes to a struct that lives here.
-    let result = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
-    ensure!(
-        result == 0,
-        "getrusage: {}",
-        std::io::Error::last_os_error()
-    );
-    let duration = |time: libc::timeval| {
-        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
-    };
-    Ok(duration(usage.ru_utime) + duration(usage.ru_stime))
 }

@@ -5,8 +5,9 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::{Told, World};
+use crate::support::told::Told;
 
 const SCRIPT: &str = "\
 begin
@@ -44,7 +45,8 @@ fn metric(told: &Told, scenario: &str, name: &str) -> Result<f64> {
 }
 
 fn shares(nr_cpus: u32) -> Result<()> {
-    let told = World::flat(&kernels::first()?, nr_cpus)?
+    let told = OURS
+        .flat(&kernels::first()?, nr_cpus)?
         .with_workspace_program("scx_bench")?
         .run(SCRIPT)?;
     let ratio = metric(&told, "nice", "ratio")?;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::ours::OURS;
 use crate::stats::Found;
 use crate::support::kernels;
-use crate::support::world::World;
 
 /// How long, by the guest's clock.
 const SECONDS_ENV: &str = "SCX_SOAK_SECONDS";
@@ -83,7 +83,8 @@ fn soak_of_stress_forks_affinities_and_hotplug() -> Result<()> {
             .with_context(|| format!("{SECONDS_ENV}={text}"))?,
         Err(_) => SECONDS_DFL,
     };
-    let told = World::flat(&kernels::first()?, NR_CPUS)?
+    let told = OURS
+        .flat(&kernels::first()?, NR_CPUS)?
         .with_program("stress-ng")?
         .with_more_time(Duration::from_secs(1) * seconds * WALL_FACTOR)
         .run(&format!("SECONDS={seconds}\n{SCRIPT}"))?;

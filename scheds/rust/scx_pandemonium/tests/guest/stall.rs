@@ -4,8 +4,8 @@
 
 use anyhow::Result;
 
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::World;
 
 /// Real-time work that never ends holds CPU 1, and nobody takes its bandwidth
 /// away; a normal task that may run nowhere else waits behind it. The kernel's
@@ -45,7 +45,8 @@ const LAST: &str = "scx_pandemonium: ";
 
 #[test]
 fn a_stall_ends_with_an_error_and_a_readable_dump() -> Result<()> {
-    let told = World::flat(&kernels::first()?, 2)?
+    let told = OURS
+        .flat(&kernels::first()?, 2)?
         .with_program("chrt")?
         .allow_scx_error()
         .run(SCRIPT)?;

@@ -6,8 +6,9 @@ use anyhow::{Context, Result};
 use scx_guest::Kernel;
 use serde_json::Value;
 
+use crate::ours::{OURS, check_victims};
 use crate::support::kernels;
-use crate::support::world::{Told, World};
+use crate::support::told::Told;
 
 /// How often the known task sleeps.
 const NR_SLEEPS: u64 = 1000;
@@ -63,7 +64,11 @@ impl Found<'_> {
             nr_placed += self.count(path)?;
         }
         told.check_eq("sum of the paths", nr_placed, self.count("nr_placed")?)?;
-        told.check_victims(self.count("nr_preempt_equal")?, self.count("nr_preempt")?)?;
+        check_victims(
+            told,
+            self.count("nr_preempt_equal")?,
+            self.count("nr_preempt")?,
+        )?;
 
         let nr_sleeps = self.count("nr_own_sleeps")?;
         told.check(nr_sleeps >= NR_SLEEPS, || {
@@ -136,7 +141,11 @@ impl Found<'_> {
                 "{runs} runs were counted, the kernel switched to a task {least} to {most} times"
             )
         })?;
-        told.check_victims(self.count("nr_preempt_equal")?, self.count("nr_preempt")?)?;
+        check_victims(
+            told,
+            self.count("nr_preempt_equal")?,
+            self.count("nr_preempt")?,
+        )?;
         Ok(queued.saturating_sub(served))
     }
 }
@@ -148,7 +157,7 @@ fn the_telemetry_agrees_with_the_counts_of_the_kernel() -> Result<()> {
          agent_on_cpu_1() {{ (taskset -p 2 $(sh -c 'echo $PPID') >/dev/null && agent \"$@\") }}\n\
          {SCRIPT}"
     );
-    let told = World::flat(&kernels::first()?, 2)?.run(&script)?;
+    let told = OURS.flat(&kernels::first()?, 2)?.run(&script)?;
     for key in ["free", "pinned"] {
         let found = told.one(key)?;
         let found = Found { told: &told, found };
@@ -179,7 +188,7 @@ const NR_WAITS_APART: usize = 2;
 fn waits_are_true(kernel: &Kernel) -> Result<()> {
     let script =
         format!("begin\nfact waits $(agent stats-of-waiters {WAITERS_SECONDS})\nstop INT\n");
-    let told = World::flat(kernel, 2)?.run(&script)?;
+    let told = OURS.flat(kernel, 2)?.run(&script)?;
     let found = told.one("waits")?;
     let found = Found { told: &told, found };
     let waits_us: Vec<u64> = serde_json::from_value(found.found["waits_us"].clone())?;
@@ -244,7 +253,9 @@ const UNCOUNTED_MAX_PCT: u64 = 2;
 
 #[test]
 fn the_books_balance_under_load() -> Result<()> {
-    let told = World::new(&kernels::first()?, LOADED_TOPOLOGY)?.run(LOADED_SCRIPT)?;
+    let told = OURS
+        .world(&kernels::first()?, LOADED_TOPOLOGY)?
+        .run(LOADED_SCRIPT)?;
     let found = told.one("books")?;
     println!("{found}");
     let found = Found { told: &told, found };

@@ -4,8 +4,8 @@
 use anyhow::Result;
 use scx_guest::Kernel;
 
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::World;
 
 /// The hogs keep every CPU busy while the second stop has to be done.
 const SCRIPT: &str = "\
@@ -47,7 +47,7 @@ const KILLED: i32 = 128 + 9;
 const KILL_MAX_MS: u64 = 500;
 
 fn ends_well(kernel: &Kernel) -> Result<()> {
-    let told = World::flat(kernel, 2)?.run(SCRIPT)?;
+    let told = OURS.flat(kernel, 2)?.run(SCRIPT)?;
     let stops_ms: Vec<u64> = told.all("stop_ms")?;
     println!("stops took {stops_ms:?} ms");
     told.check(stops_ms.iter().all(|ms| *ms <= STOP_MAX_MS), || {

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use scx_guest::Kernel;
 use serde_json::Value;
 
+use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::world::World;
 
 const SCRIPT: &str = "\
 begin
@@ -25,7 +25,8 @@ stop INT
 ";
 
 fn notices(kernel: &Kernel) -> Result<()> {
-    let told = World::flat(kernel, 4)?
+    let told = OURS
+        .flat(kernel, 4)?
         .with_program("stress-ng")?
         .run(SCRIPT)?;
     let count = |key: &str, name: &str| -> Result<u64> {

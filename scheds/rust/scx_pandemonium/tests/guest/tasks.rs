@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use scx_guest::Kernel;
 use serde_json::Value;
 
-use crate::agent::tasks_of;
+use crate::ours::{OURS, tasks_of};
 use crate::roles::{FRESH_HOG_MAX, PAIR, ROLES};
 use crate::support::kernels;
-use crate::support::world::{Told, World};
+use crate::support::told::Told;
 
 /// CPUs enough that no role waits long for one: what they use is about four.
 const NR_CPUS: u32 = 6;
@@ -128,7 +128,7 @@ fn check_fresh_hog(told: &Told) -> Result<()> {
 }
 
 fn lists(kernel: &Kernel) -> Result<()> {
-    let told = World::flat(kernel, NR_CPUS)?.run(SCRIPT)?;
+    let told = OURS.flat(kernel, NR_CPUS)?.run(SCRIPT)?;
     told.check_eq("exit code without a scheduler", told.one("nobody_code")?, 1)?;
     told.check_eq("lines without a scheduler", told.one("nobody_lines")?, 1)?;
     let nobody: String = told.one("nobody")?;

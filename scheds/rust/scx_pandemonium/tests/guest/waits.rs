@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Result;
 use scx_guest::Kernel;
 
+use crate::ours::OURS;
 use crate::support::crowd;
 use crate::support::kernels;
-use crate::support::world::World;
 
 const NR_CPUS: u32 = 4;
 
@@ -35,7 +35,7 @@ stop INT
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
 fn waits(kernel: &Kernel, script: &str, crowds: &[&str]) -> Result<()> {
-    let told = World::flat(kernel, NR_CPUS)?.run(script)?;
+    let told = OURS.flat(kernel, NR_CPUS)?.run(script)?;
     for name in crowds {
         crowd::check(&told, name, WAIT_MAX)?;
     }

@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::roles::{cpu_time, join, spawn, work};
-use crate::support::load::set_affinity;
-use crate::support::world::Told;
+use super::work::{cpu_time, join, set_affinity, spawn, work};
+
+use super::told::Told;
 
 /// After this all have been started.
 const START: Duration = Duration::from_millis(100);

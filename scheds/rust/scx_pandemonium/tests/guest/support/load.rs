@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::work::set_affinity;
+
 /// Rounds of a hog between two looks at the clock: some tens of microseconds.
 const HOG_STEPS: u64 = 20_000;
 const SLEEP: Duration = Duration::from_millis(1);
@@ -194,19 +196,6 @@ impl Crew {
             .collect();
         Ok(lines.join("\n"))
     }
-}
-
-/// Let thread `tid` (0 is the caller) run on the CPUs of `mask` only.
-pub fn set_affinity(tid: i32, mask: u64) -> Result<()> {
-    // SAFETY: the mask lives during the call, and its size is told.
-    let result =
-        unsafe { libc::sched_setaffinity(tid, size_of::<u64>(), std::ptr::from_ref(&mask).cast()) };
-    ensure!(
-        result == 0,
-        "setting an affinity: {}",
-        std::io::Error::last_os_error()
-    );
-    Ok(())
 }
 
 /// What became of one kind of worker, as the host reads it.

@@ -1,7 +1,66 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What tests of a scheduler in a guest are made of.
+//! The kit of which tests of a sched_ext scheduler in a guest are made.
+//!
+//! A test boots a kernel with the scheduler and the test program in it, runs a
+//! shell script there, and checks what the script told. Nothing here knows which
+//! scheduler that is: a [`world::Subject`] says what its program is. To use the
+//! kit for another scheduler, copy this directory to `tests/guest/support/` of
+//! its crate, add the dev-dependencies `anyhow`, `libbpf-rs`, `libc`,
+//! `scx_guest`, `scx_stats` and `serde_json`, and write `tests/guest/main.rs`:
+//!
+//! ```ignore
+//! // Tests need not use all of the kit.
+//! #[allow(dead_code)]
+//! mod support;
+//!
+//! use support::kernels;
+//! use support::world::Subject;
+//!
+//! const SUBJECT: Subject = Subject {
+//!     program: env!("CARGO_BIN_EXE_scx_example"),
+//!     program_env: "SCX_EXAMPLE_BIN",
+//!     scratch_dir: env!("CARGO_TARGET_TMPDIR"),
+//!     stop_max_ms: 500,
+//! };
+//!
+//! mod agent {
+//!     // What the guest runs, under this name; other requests may be added.
+//!     #[test]
+//!     fn in_a_guest() -> std::process::ExitCode {
+//!         crate::support::agent::main(|_words| None)
+//!     }
+//! }
+//!
+//! #[test]
+//! fn no_task_is_left_behind() -> anyhow::Result<()> {
+//!     let world = SUBJECT.flat(&kernels::first()?, 4)?;
+//!     let told = world.run("begin --an-option\nload 3\nstop INT\n")?;
+//!     told.check_load(1000)?;
+//!     told.check_stops()
+//! }
+//! ```
+//!
+//! 1. `prelude.sh`: the words of a script: `begin` and `stop` the scheduler,
+//!    `fact` to tell something, `load`, `crowd`, `agent` to ask the test program.
+//! 2. [`world`]: boots the machine; [`kernels`]: with which kernel.
+//! 3. [`told`]: what the script told, and checks of it. A failure says how to
+//!    repeat the very same run from a shell.
+//! 4. [`agent`]: the test program as a program of the guest, with [`load`] and
+//!    [`crowd`] made of [`work`], [`telemetry`] of an scx_stats server, and
+//!    [`trace`] of the kernel to compare that with.
+//!
+//! # Limits
+//!
+//! The telemetry requests need a scheduler with an scx_stats server; what does
+//! without them runs with any. A guest runs one instruction after the other, so
+//! there are no races of two CPUs within one instruction, and no caches.
 
+pub mod agent;
 pub mod crowd;
 pub mod kernels;
 pub mod load;
+pub mod telemetry;
+pub mod told;
+pub mod trace;
+pub mod work;
 pub mod world;

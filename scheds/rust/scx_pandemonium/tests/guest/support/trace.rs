@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What the kernel itself counts and traces, to compare telemetry with.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+/// Where the kernel traces.
+const TRACING: &str = "/sys/kernel/tracing";
+const EVENTS: &str = "/sys/kernel/tracing/events/sched";
+
+/// Priorities from here on are those of normal tasks; below are real-time ones.
+const NORMAL_PRIO_MIN: u64 = 100;
+
+/// Context switches of the machine since it booted.
+pub fn switches() -> Result<u64> {
+    number_after("/proc/stat", "ctxt ")
+}
+
+/// How often this thread gave its CPU up by itself.
+pub fn voluntary_switches() -> Result<u64> {
+    number_after("/proc/thread-self/status", "voluntary_ctxt_switches:")
+}
+
+fn number_after(path: &str, word: &str) -> Result<u64> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {path}"))?;
+    let number = text
+        .lines()
+        .find_map(|line| line.strip_prefix(word))
+        .with_context(|| format!("{path} has no {word}"))?;
+    Ok(number.trim().parse()?)
+}
+
+/// A count of one kind of event by the kernel.
+pub struct EventCount {
+    event: &'static str,
+    histogram: &'static str,
+}
+
+impl EventCount {
+    /// Count wakeups from now on.
+    pub fn of_wakeups() -> Result<EventCount> {
+        EventCount::begin("sched_wakeup", "hist:keys=prio")
+    }
+
+    /// Count switches to a task from now on; those to an idle task do not count.
+    pub fn of_switches() -> Result<EventCount> {
+        EventCount::begin("sched_switch", "hist:keys=next_prio if next_pid != 0")
+    }
+
+    fn begin(event: &'static str, histogram: &'static str) -> Result<EventCount> {
+        let count = EventCount { event, histogram };
+        count.trigger(histogram)?;
+        Ok(count)
+    }
+
+    /// Events so far that concern normal tasks, from lines such as
+    /// `{ prio:  120 } hitcount:  20`.
+    pub fn read(&self) -> Result<u64> {
+        let path = format!("{EVENTS}/{}/hist", self.event);
+        let text = fs::read_to_string(path).context("reading a count")?;
+        let mut sum = 0;
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if let ["{", "prio:" | "next_prio:", prio, "}", "hitcount:", count] = words.as_slice()
+                && prio.parse::<u64>()? >= NORMAL_PRIO_MIN
+            {
+                sum += count.parse::<u64>()?;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Count no more.
+    pub fn end(self) -> Result<()> {
+        self.trigger(&format!("!{}", self.histogram))
+    }
+
+    fn trigger(&self, text: &str) -> Result<()> {
+        let path = format!("{EVENTS}/{}/trigger", self.event);
+        fs::write(path, text).with_context(|| format!("counting {}", self.event))
+    }
+}
+
+/// The events that a wait begins and ends with, and how they call its task.
+const WAIT_EVENTS: [(&str, &str); 2] = [("sched_waking", "comm"), ("sched_switch", "next_comm")];
+
+/// A trace of the waits from wakeup to run.
+pub struct WaitTrace(());
+
+impl WaitTrace {
+    /// Trace the waits of the tasks whose name matches `pattern` from now on.
+    pub fn begin(pattern: &str) -> Result<WaitTrace> {
+        for (event, comm) in WAIT_EVENTS {
+            let filter = format!("{comm} ~ \"{pattern}\"");
+            fs::write(format!("{EVENTS}/{event}/filter"), filter)?;
+            fs::write(format!("{EVENTS}/{event}/enable"), "1").context("tracing")?;
+        }
+        Ok(WaitTrace(()))
+    }
+
+    /// Trace no more, and give the waits in us, the shortest first.
+    pub fn end(self) -> Result<Vec<u64>> {
+        for (event, _) in WAIT_EVENTS {
+            fs::write(format!("{EVENTS}/{event}/enable"), "0")?;
+            fs::write(format!("{EVENTS}/{event}/filter"), "0")?;
+        }
+        let trace = fs::read_to_string(format!("{TRACING}/trace")).context("reading the trace")?;
+        waits_us(&trace)
+    }
+}
+
+/// The waits from wakeup to run in the lines of a trace, in us, the shortest
+/// first, as in
+/// `hog-9 [001] d.h2. 1.000001: sched_waking: comm=waiter0 pid=8 prio=120 ...` and
+/// `hog-9 [001] d..2. 1.000002: sched_switch: ... ==> next_comm=waiter0 next_pid=8 ...`.
+fn waits_us(trace: &str) -> Result<Vec<u64>> {
+    let mut woken_at_us: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut waits_us = Vec::new();
+    for line in trace.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split_whitespace().rev();
+        let is_switch = line.contains(" sched_switch: ");
+        let key = if is_switch { "next_pid=" } else { "pid=" };
+        let pid = words.find_map(|word| word.strip_prefix(key));
+        let event = words.find(|word| word.starts_with("sched_"));
+        let at = words.next().and_then(|word| word.strip_suffix(':'));
+        let (Some(pid), Some(_), Some(at)) = (pid, event, at) else {
+            bail!("cannot read {line:?}");
+        };
+        let at_us: u64 = at.replace('.', "").parse().context("a time")?;
+        if !is_switch {
+            woken_at_us.insert(pid, at_us);
+        } else if let Some(woken_at_us) = woken_at_us.remove(pid) {
+            waits_us.push(at_us - woken_at_us);
+        }
+    }
+    waits_us.sort_unstable();
+    Ok(waits_us)
+}
