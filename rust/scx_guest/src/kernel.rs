@@ -3,15 +3,25 @@
 //!
 //! [`Kernel::find`] answers, in this order:
 //!
-//!   1. the image that was named: whoever names one means it;
+//!   1. the image that was named;
 //!   2. `$SCX_GUEST_KERNEL`: the same, for a whole session;
 //!   3. the host's own, if it runs sched_ext: that is what its user has;
 //!   4. Debian's, fetched once into a cache ([`crate::debian`]).
+//!
+//! [`Kernel::find_second`] answers for tests that are to hold on another kernel
+//! as well, of which there may be none:
+//!
+//!   1. the image that was named, or `$SCX_GUEST_KERNEL_2`;
+//!   2. the first `vmlinuz-*`, by name, of the directories that were named, or of
+//!      those in `$SCX_GUEST_KERNELS`, a list with colons like `$PATH`;
+//!   3. the first `vmlinuz-*` in `built` in the cache, where a project keeps a
+//!      kernel that it builds for its tests ([`built_kernels_dir`]).
 //!
 //! A kernel that is known to have no sched_ext is refused here; one that does
 //! not say is found out when it boots.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +29,15 @@ use crate::{Error, Result, debian, image};
 
 /// Names the kernel for every run that names none itself.
 const KERNEL_VARIABLE: &str = "SCX_GUEST_KERNEL";
+
+/// Names the second kernel.
+const SECOND_KERNEL_VARIABLE: &str = "SCX_GUEST_KERNEL_2";
+
+/// Names directories in which the second kernel may be.
+const KERNELS_VARIABLE: &str = "SCX_GUEST_KERNELS";
+
+/// What the name of an image in such a directory begins with.
+const IMAGE_PREFIX: &str = "vmlinuz-";
 
 /// A bootable kernel image with sched_ext.
 #[derive(Debug, Clone)]
@@ -99,13 +118,42 @@ impl Kernel {
         if let Some(path) = path {
             return Kernel::from_path(path);
         }
-        if let Some(path) = env::var_os(KERNEL_VARIABLE).filter(|path| !path.is_empty()) {
+        if let Some(path) = variable(KERNEL_VARIABLE) {
             return Kernel::from_path(Path::new(&path));
         }
         if let Some(kernel) = Kernel::host()? {
             return Ok(kernel);
         }
         Kernel::debian(&default_cache_dir()?)
+    }
+
+    /// A second kernel to test on, when `path` or a list of directories `dirs`
+    /// was given, or neither: see the module's list. None if none was named and
+    /// none was built.
+    ///
+    /// # Errors
+    ///
+    /// If the one that was named will not do, or if directories were named and
+    /// none of them has an image.
+    pub fn find_second(path: Option<&Path>, dirs: Option<&OsStr>) -> Result<Option<Kernel>> {
+        let path = path.map(|path| path.as_os_str().to_owned());
+        // What is named on a command line counts more than any variable.
+        let path = path.or_else(|| variable(SECOND_KERNEL_VARIABLE).filter(|_| dirs.is_none()));
+        if let Some(path) = path {
+            return Kernel::from_path(Path::new(&path)).map(Some);
+        }
+        let dirs = dirs.map(OsStr::to_owned);
+        if let Some(dirs) = dirs.or_else(|| variable(KERNELS_VARIABLE)) {
+            let image = env::split_paths(&dirs).find_map(|dir| first_image(&dir));
+            let image = image.ok_or_else(|| {
+                Error::NoKernel(format!("no {IMAGE_PREFIX}* in {}", dirs.display()))
+            })?;
+            return Kernel::from_path(&image).map(Some);
+        }
+        match built_kernels_dir().ok().and_then(|dir| first_image(&dir)) {
+            Some(image) => Kernel::from_path(&image).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The release, as `uname -r` prints it in the guest.
@@ -142,6 +190,35 @@ pub fn default_cache_dir() -> Result<PathBuf> {
             Error::NoKernel("neither XDG_CACHE_HOME nor HOME says where to keep one".to_owned())
         })?;
     Ok(base.join("scx_guest"))
+}
+
+/// Where a kernel that was built for tests is kept, as `vmlinuz-NAME` with its
+/// configuration beside it as `config-RELEASE`: `built` in [`default_cache_dir`].
+///
+/// # Errors
+///
+/// If there is no such directory.
+pub fn built_kernels_dir() -> Result<PathBuf> {
+    Ok(default_cache_dir()?.join("built"))
+}
+
+/// The value of an environment variable that is set to something.
+fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The first image of `dir` by name.
+fn first_image(dir: &Path) -> Option<PathBuf> {
+    let is_image = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        path.is_file() && name.is_some_and(|name| name.starts_with(IMAGE_PREFIX))
+    };
+    let entries = fs::read_dir(dir).ok()?;
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(is_image)
+        .min()
 }
 
 /// The configuration of `release` in a file, with the file's name: beside the
@@ -218,6 +295,38 @@ mod tests {
 
         let silent = write_image(dir.path(), b"");
         assert_eq!(Kernel::from_path(&silent).unwrap().hz(), None);
+    }
+
+    #[test]
+    fn the_first_image_by_name_is_taken_and_other_files_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(first_image(dir.path()), None);
+        for name in ["config-6.12", "vmlinuz-6.18", "vmlinuz-6.12"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(
+            first_image(dir.path()),
+            Some(dir.path().join("vmlinuz-6.12"))
+        );
+        assert_eq!(first_image(&dir.path().join("absent")), None);
+    }
+
+    #[test]
+    fn a_second_kernel_is_searched_in_the_directories_that_were_named() {
+        let (empty, full) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let image = full.path().join("vmlinuz-x");
+        fs::rename(write_image(full.path(), b""), &image).unwrap();
+        let dirs = |dirs: &[&Path]| env::join_paths(dirs).unwrap();
+
+        let list = dirs(&[Path::new("/absent"), empty.path(), full.path()]);
+        let found = Kernel::find_second(None, Some(&list)).unwrap().unwrap();
+        assert_eq!(found.image(), image);
+        let found = Kernel::find_second(Some(&image), None).unwrap().unwrap();
+        assert_eq!(found.release(), "0.0.1-test");
+
+        let none = Kernel::find_second(None, Some(&dirs(&[empty.path()])));
+        let error = none.unwrap_err().to_string();
+        assert!(error.contains("no vmlinuz-*"), "{error}");
     }
 
     #[test]

@@ -39,17 +39,15 @@ pub struct Args {
     yes: bool,
 }
 
-/// Where built kernels are kept.
-pub fn default_dir() -> Result<PathBuf> {
-    Ok(scx_guest::default_cache_dir()?.join("built"))
-}
-
 /// Fetch, configure, build, keep.
 pub fn main(args: &Args) -> Result<()> {
     let started = Instant::now();
     let tools = setup::ensure(&[Purpose::Kernel], args.yes)?;
     let workspace = Workspace::find(&tools)?;
-    let out = args.out.clone().map_or_else(default_dir, Ok)?;
+    let out = match &args.out {
+        Some(dir) => dir.clone(),
+        None => scx_guest::built_kernels_dir()?,
+    };
     fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
 
     // Beside the result: sources and objects need about 3 GB, too much for many a /tmp.
@@ -140,7 +138,7 @@ fn dropped_options<'a>(wanted: &'a str, got: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// make in `tree`, with the same stamps in the image whoever builds it.
+/// make in `tree`, with the same stamps in the image wherever it is built.
 fn make(tree: &Path) -> Command {
     let mut command = Command::new("make");
     command

@@ -7,6 +7,8 @@
 //! a core. Temporary files of the tests live in one directory that is gone at
 //! the end, however the tests ended.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -19,7 +21,6 @@ use scx_guest::Kernel;
 
 use crate::bench;
 use crate::interrupt;
-use crate::kernel;
 use crate::process;
 use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
@@ -39,13 +40,13 @@ pub struct Args {
     /// Kernel image for the guest tests, instead of the one that is found or downloaded
     #[arg(long, value_name = "PATH", env = KERNEL_ENV)]
     kernel: Option<PathBuf>,
-    /// Another kernel image, for the tests that run on two
-    #[arg(long, value_name = "PATH", env = SECOND_KERNEL_ENV)]
+    /// Another kernel image, for the tests that run on two [env: SCX_GUEST_KERNEL_2]
+    #[arg(long, value_name = "PATH")]
     second_kernel: Option<PathBuf>,
-    /// Directory to take the other image from: its first `vmlinuz-*`. Without it, what
-    /// `cargo xtask kernel` built, else `shared/kernel` beside the checkout, if there is one
-    #[arg(long, value_name = "DIR", conflicts_with = "second_kernel")]
-    kernels: Option<PathBuf>,
+    /// Directories to take the other image from, like PATH with colons between them: the first
+    /// `vmlinuz-*`. Without either, what `cargo xtask kernel` built [env: SCX_GUEST_KERNELS]
+    #[arg(long, value_name = "DIRS", conflicts_with = "second_kernel")]
+    kernels: Option<OsString>,
     /// Use sudo without asking
     #[arg(long, short)]
     yes: bool,
@@ -215,9 +216,9 @@ fn clippy(workspace: &Workspace, tools: &Tools) -> Result<()> {
 fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCount) -> Result<()> {
     let kernel = Kernel::find(args.kernel.as_deref())?;
     println!("kernel: {}", kernel.release());
-    let second = second_kernel(args, workspace)?;
+    let second = Kernel::find_second(args.second_kernel.as_deref(), args.kernels.as_deref())?;
     match &second {
-        Some(image) => println!("second kernel: {}", image.display()),
+        Some(second) => println!("second kernel: {}", second.image().display()),
         None => println!("second kernel: none (`cargo xtask kernel` builds one)"),
     }
 
@@ -245,8 +246,8 @@ fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCoun
         .env("RUST_TEST_THREADS", cores.to_string())
         .env("TMPDIR", scratch.path())
         .env(KERNEL_ENV, absolute(kernel.image())?);
-    if let Some(image) = second {
-        command.env(SECOND_KERNEL_ENV, absolute(&image)?);
+    if let Some(second) = second {
+        command.env(SECOND_KERNEL_ENV, absolute(second.image())?);
     }
     let status = process::follow(&mut command, |line| {
         println!("{line}");
@@ -279,56 +280,28 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("resolving {}", path.display()))
 }
 
-/// The image for tests that want two kernels, if there is one:
-///
-///   1. The one that was named; an error if it is not there.
-///   2. The one in the directory that was named; an error if there is none.
-///   3. What `cargo xtask kernel` has built.
-///   4. Images of further kernels are taken from the directory `shared/kernel`
-///      beside the checkout, if there is one.
-fn second_kernel(args: &Args, workspace: &Workspace) -> Result<Option<PathBuf>> {
-    if let Some(image) = &args.second_kernel {
-        ensure!(
-            image.is_file(),
-            "cannot read the kernel image {}",
-            image.display()
-        );
-        return Ok(Some(image.clone()));
-    }
-    if let Some(dir) = &args.kernels {
-        let image = first_image(dir);
-        ensure!(image.is_some(), "no vmlinuz-* in {}", dir.display());
-        return Ok(image);
-    }
-    let built = kernel::default_dir().ok().and_then(|dir| first_image(&dir));
-    let beside = || first_image(&workspace.root().parent()?.join("shared/kernel"));
-    Ok(built.or_else(beside))
-}
-
-/// The first `vmlinuz-*` of `dir` by name.
-fn first_image(dir: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(dir).ok()?;
-    let is_image = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        path.is_file() && name.is_some_and(|name| name.starts_with("vmlinuz-"))
-    };
-    entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(is_image)
-        .min()
-}
+/// What a test says that does not test anything here: `skipped: NAME: WHY`.
+const SKIPPED: &str = "skipped: ";
 
 /// The sum of what the test programs report.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct TestCount {
     passed: u64,
     failed: u64,
+    /// Names of those that passed without testing anything, by reason.
+    skipped: BTreeMap<String, Vec<String>>,
 }
 
 impl TestCount {
-    /// Count `line` if it is a test program's last: `test result: ok. 3 passed; 0 failed; ...`.
+    /// Count `line` if it is a test program's last, `test result: ok. 3 passed; 0 failed; ...`,
+    /// or a test says in it that it was skipped.
     fn add(&mut self, line: &str) {
+        if let Some((_, skipped)) = line.split_once(SKIPPED)
+            && let Some((name, reason)) = skipped.split_once(": ")
+        {
+            let names = self.skipped.entry(reason.to_string()).or_default();
+            names.push(name.to_string());
+        }
         let Some((_, result)) = line.split_once("test result: ") else {
             return;
         };
@@ -344,6 +317,17 @@ impl TestCount {
         self.passed += number_before(" passed").unwrap_or(0);
         self.failed += number_before(" failed").unwrap_or(0);
     }
+
+    /// The sum as lines: what passed and failed, and what was not run and why.
+    fn summary(&self) -> String {
+        let nr_skipped = self.skipped.values().map(Vec::len).sum::<usize>() as u64;
+        let passed = self.passed.saturating_sub(nr_skipped);
+        let mut text = format!("{passed} passed, {} failed", self.failed);
+        for (reason, names) in &self.skipped {
+            text += &format!("\n{} not run, {reason}: {}", names.len(), names.join(", "));
+        }
+        text
+    }
 }
 
 fn report(outcomes: &[Outcome], count: &TestCount) -> Result<()> {
@@ -357,7 +341,7 @@ fn report(outcomes: &[Outcome], count: &TestCount) -> Result<()> {
         );
     }
     if *count != TestCount::default() {
-        println!("{} passed, {} failed", count.passed, count.failed);
+        println!("{}", count.summary());
     }
     let failed: Vec<_> = outcomes
         .iter()
@@ -378,27 +362,23 @@ mod tests {
         count.add("test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
         count.add("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured");
         count.add("test a_result ... ok");
-        assert_eq!(
-            count,
-            TestCount {
-                passed: 15,
-                failed: 2
-            }
-        );
+        assert_eq!(count.summary(), "15 passed, 2 failed");
     }
 
     #[test]
-    fn the_first_image_by_name_is_taken_and_other_files_are_not() {
-        let dir = tempfile::tempdir().expect("a directory");
-        assert_eq!(first_image(dir.path()), None);
-        for name in ["config-6.12", "vmlinuz-6.18", "vmlinuz-6.12"] {
-            fs::write(dir.path().join(name), "").expect("a file");
+    fn what_was_not_run_is_named_and_did_not_pass() {
+        let mut count = TestCount::default();
+        for line in [
+            "skipped: share::on_the_second: no second kernel",
+            "test share::on_the_second ... ok",
+            "test waits::on_the_second ... skipped: waits::on_the_second: no second kernel",
+            "test result: ok. 3 passed; 0 failed; 0 ignored",
+        ] {
+            count.add(line);
         }
-        assert_eq!(
-            first_image(dir.path()),
-            Some(dir.path().join("vmlinuz-6.12"))
-        );
-        assert_eq!(first_image(&dir.path().join("absent")), None);
+        let expected = "1 passed, 0 failed\n\
+                        2 not run, no second kernel: share::on_the_second, waits::on_the_second";
+        assert_eq!(count.summary(), expected);
     }
 
     #[test]
