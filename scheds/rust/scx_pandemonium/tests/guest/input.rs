@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::ours::OURS;
-use crate::support::kernels;
+use crate::support::{kernels, skip};
 
 /// The shell that runs this belongs to root, the scheduler to nobody.
 const SCRIPT: &str = "\
@@ -61,7 +61,7 @@ fn a_wrong_command_line_is_refused_with_2() -> Result<()> {
 #[test]
 fn a_kernel_without_sched_ext_is_named_in_one_line() -> Result<()> {
     if Path::new("/sys/kernel/sched_ext").exists() {
-        println!("skipped: this kernel has sched_ext");
+        skip("this kernel has sched_ext");
         return Ok(());
     }
     let (code, stderr) = run_here(&[])?;

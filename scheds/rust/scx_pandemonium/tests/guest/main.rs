@@ -5,8 +5,8 @@
 //! A guest's clock counts instructions, so a test that fails once fails every
 //! time; its message holds the command that repeats it. Variables:
 //!
-//! - `SCX_GUEST_KERNEL`, `SCX_GUEST_KERNEL_2`: images to boot. Tests of the
-//!   second kernel are skipped without one.
+//! - `SCX_GUEST_KERNEL`, `SCX_GUEST_KERNEL_2`, `SCX_GUEST_KERNELS`: images to boot,
+//!   see `scx_guest::Kernel`. Tests of the second kernel are skipped without one.
 //! - `SCX_GUEST_SEED`: shifts the phases of every run.
 //! - `SCX_PANDEMONIUM_BIN`: the program under test, such as one that was broken
 //!   on purpose to see a test fail.
