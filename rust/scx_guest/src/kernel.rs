@@ -25,6 +25,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
+
 use crate::{Error, Result, debian, image};
 
 /// Names the kernel for every run that names none itself.
@@ -182,14 +184,10 @@ impl Kernel {
 /// Where kernels are kept unless something else is asked for:
 /// `$XDG_CACHE_HOME/scx_guest` or `~/.cache/scx_guest`.
 pub fn default_cache_dir() -> Result<PathBuf> {
-    let base = env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| env::home_dir().map(|home| home.join(".cache")))
-        .ok_or_else(|| {
-            Error::NoKernel("neither XDG_CACHE_HOME nor HOME says where to keep one".to_owned())
-        })?;
-    Ok(base.join("scx_guest"))
+    let base = choose_base_strategy().map_err(|_| {
+        Error::NoKernel("neither XDG_CACHE_HOME nor HOME says where to keep one".to_owned())
+    })?;
+    Ok(base.cache_dir().join("scx_guest"))
 }
 
 /// Where a kernel that was built for tests is kept, as `vmlinuz-NAME` with its

@@ -11,7 +11,6 @@
 //! terminal. A package that is half unpacked would outlive the command.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use procfs::process::all_processes;
 
 /// The shell's convention for a command ended by SIGINT.
 pub const EXIT_CODE: u8 = 130;
@@ -83,33 +83,19 @@ struct Process {
     name: String,
 }
 
-/// All processes of the machine, by pid.
+/// All processes of the machine, by pid; none if it does not tell.
 fn processes() -> HashMap<i32, Process> {
-    let Ok(entries) = fs::read_dir("/proc") else {
+    let Ok(processes) = all_processes() else {
         return HashMap::new();
     };
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            Some((pid, parse_stat(&stat)?))
+    processes
+        .filter_map(|process| {
+            // One that has ended meanwhile has no state.
+            let stat = process.ok()?.stat().ok()?;
+            let (parent, name) = (stat.ppid, stat.comm);
+            Some((stat.pid, Process { parent, name }))
         })
         .collect()
-}
-
-/// The name and parent in a line of `/proc/PID/stat`. The name stands in
-/// parentheses and may hold spaces and parentheses itself.
-fn parse_stat(stat: &str) -> Option<Process> {
-    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
-    let name = stat.get(open + 1..close)?.to_string();
-    let parent = stat
-        .get(close + 1..)?
-        .split_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()?;
-    Some(Process { parent, name })
 }
 
 /// The pids below `root`, but for [`LEFT_ALONE`] and what is below them.
@@ -130,6 +116,8 @@ fn descendants(processes: &HashMap<i32, Process>, root: i32) -> HashSet<i32> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     fn tree(rows: &[(i32, i32, &str)]) -> HashMap<i32, Process> {
@@ -147,10 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_does_not_hide_the_parent() {
-        let process = parse_stat("17 (a (b) c) S 5 17 17 0 -1").expect("a stat line");
-        assert_eq!((process.parent, process.name.as_str()), (5, "a (b) c"));
-        assert!(parse_stat("17 cut").is_none());
+    fn a_child_is_among_the_processes_of_the_machine() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("a child");
+        let processes = processes();
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        let found = processes.get(&(child.id() as i32)).expect("it is listed");
+        assert_eq!(found.parent, std::process::id() as i32);
+        assert_eq!(found.name, "sleep");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 use std::cmp::Reverse;
 
+use comfy_table::{CellAlignment, Table, presets};
 use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
@@ -117,55 +118,37 @@ impl Tasks {
     /// The list as a table of at most `nr_tasks_max` tasks, below a heading of
     /// one line.
     pub fn table(&self, nr_tasks_max: usize) -> String {
-        let heading = HEADING.map(|(title, _)| title.to_owned());
-        let tasks = self.tasks.iter().take(nr_tasks_max);
-        let lines: Vec<[String; NR_COLUMNS]> = std::iter::once(heading)
-            .chain(tasks.map(Task::cells))
-            .collect();
-        let mut widths = [0; NR_COLUMNS];
-        for cells in &lines {
-            for (width, cell) in widths.iter_mut().zip(cells) {
-                *width = cell.chars().count().max(*width);
-            }
-        }
-
-        let mut table = String::new();
-        for cells in &lines {
-            let columns = cells.iter().zip(widths).zip(HEADING);
-            let columns: Vec<String> = columns
-                .map(|((cell, width), (_, align))| match align {
-                    Align::Left => format!("{cell:<width$}"),
-                    Align::Right => format!("{cell:>width$}"),
-                })
-                .collect();
-            table += columns.join("  ").trim_end();
-            table.push('\n');
-        }
+        let mut table = Table::new();
         table
+            .load_preset(presets::NOTHING)
+            .set_header(HEADING.map(|(title, _)| title))
+            .add_rows(self.tasks.iter().take(nr_tasks_max).map(Task::cells));
+        for (column, (_, align)) in table.column_iter_mut().zip(HEADING) {
+            column.set_cell_alignment(align);
+            column.set_padding((0, COLUMN_GAP));
+        }
+        let lines = table.lines().map(|line| line.trim_end().to_owned() + "\n");
+        lines.collect()
     }
 }
 
-/// To which side of its column a cell goes.
-#[derive(Clone, Copy)]
-enum Align {
-    Left,
-    Right,
-}
+/// Spaces between two columns.
+const COLUMN_GAP: u16 = 2;
 
 const NR_COLUMNS: usize = 10;
 
-/// Titles of the columns.
-const HEADING: [(&str, Align); NR_COLUMNS] = [
-    ("PID", Align::Right),
-    ("COMMAND", Align::Left),
-    ("TIER", Align::Left),
-    ("NOW", Align::Left),
-    ("SCORE", Align::Right),
-    ("RUN", Align::Right),
-    ("BURST", Align::Right),
-    ("WAKES/S", Align::Right),
-    ("SLICE", Align::Right),
-    ("WAIT", Align::Right),
+/// Titles of the columns, and to which side of its column a cell goes.
+const HEADING: [(&str, CellAlignment); NR_COLUMNS] = [
+    ("PID", CellAlignment::Right),
+    ("COMMAND", CellAlignment::Left),
+    ("TIER", CellAlignment::Left),
+    ("NOW", CellAlignment::Left),
+    ("SCORE", CellAlignment::Right),
+    ("RUN", CellAlignment::Right),
+    ("BURST", CellAlignment::Right),
+    ("WAKES/S", CellAlignment::Right),
+    ("SLICE", CellAlignment::Right),
+    ("WAIT", CellAlignment::Right),
 ];
 
 /// Names of the tiers, indexed by `enum tier`.
