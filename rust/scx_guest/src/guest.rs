@@ -443,7 +443,7 @@ enum End {
     NoBoot,
 }
 
-/// A QEMU that is killed, at the latest, when nobody watches it any more.
+/// A QEMU that is killed, at the latest, when the thread that watches it has gone.
 struct Process(Child);
 
 impl Process {

@@ -159,7 +159,7 @@ fn tier_name(tier: tier) -> &'static str {
     TIER_NAMES.get(tier as usize).copied().unwrap_or("unknown")
 }
 
-/// The text of a task's name. Anybody may put anything there, so what would
+/// The text of a task's name. A task may put anything there, so what would
 /// steer a terminal is shown as `?`.
 fn comm(bytes: &[u8]) -> String {
     let len = bytes.iter().position(|byte| *byte == 0);

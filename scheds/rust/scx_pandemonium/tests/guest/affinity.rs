@@ -25,11 +25,11 @@ fn survives(kernel: &Kernel) -> Result<()> {
 }
 
 #[test]
-fn nobody_is_left_behind_while_affinities_change() -> Result<()> {
+fn no_task_is_left_behind_while_affinities_change() -> Result<()> {
     survives(&kernels::first()?)
 }
 
 #[test]
-fn nobody_is_left_behind_while_affinities_change_on_the_second_kernel() -> Result<()> {
+fn no_task_is_left_behind_while_affinities_change_on_the_second_kernel() -> Result<()> {
     kernels::on_second(survives)
 }

@@ -14,7 +14,7 @@ use crate::support::kernels;
 /// their way.
 const NR_LEAVERS: u32 = 5;
 
-/// How often a hog that nobody waits for may go on with another slice in a
+/// How often a hog for which no task waits may go on with another slice in a
 /// second: half as often as if each were of 1 ms.
 const KEPT_MAX: u64 = 500;
 
@@ -48,7 +48,7 @@ fn a_leaver_is_waited_for_no_more(kernel: &Kernel) -> Result<()> {
     let nr_kept = Found { told: &told, found }.count("nr_keep_running")?;
     println!("the hog went on {nr_kept} times");
     told.check(nr_kept <= KEPT_MAX, || {
-        format!("a hog that is alone went on {nr_kept} times in a second, as if somebody waited")
+        format!("a hog that is alone went on {nr_kept} times in a second, as if a task waited")
     })?;
     told.check_stops()
 }
@@ -67,7 +67,7 @@ fn a_waiting_task_that_leaves_its_class_is_waited_for_no_more_on_the_second_kern
 const NR_INTRUSIONS: u32 = 5;
 
 /// The least CPU time that the hog may use of each 200 ms, in clock ticks of
-/// 10 ms: it shares the other CPU with nobody.
+/// 10 ms: it shares the other CPU with no task.
 const TICKS_MIN: u64 = 15;
 
 /// The 14th field of `stat` is the time in user mode, the 39th the CPU. The script

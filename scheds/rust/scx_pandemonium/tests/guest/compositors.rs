@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A compositor is known by its name and is not batch work whatever it does,
-//! and whoever takes such a name gets no more than a fair share by it.
+//! and another task of such a name gets no more than a fair share by it.
 
 use anyhow::{Context, Result};
 use serde_json::Value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! CPUs go off and come back under a load, and nobody is left behind.
+//! CPUs go off and come back under a load, and no task is left behind.
 
 use anyhow::Result;
 use scx_guest::Kernel;
@@ -30,7 +30,7 @@ stop INT
 ";
 
 /// The longest that a worker may wait, in ms. At times all of them share one
-/// CPU, and stopping the machine takes some time of everybody.
+/// CPU, and stopping the machine takes some time of every task.
 const GAP_MAX_MS: u64 = 1500;
 
 fn survives(kernel: &Kernel) -> Result<()> {
@@ -43,6 +43,6 @@ fn survives(kernel: &Kernel) -> Result<()> {
 }
 
 #[test]
-fn nobody_is_left_behind_while_cpus_come_and_go() -> Result<()> {
+fn no_task_is_left_behind_while_cpus_come_and_go() -> Result<()> {
     survives(&kernels::first()?)
 }

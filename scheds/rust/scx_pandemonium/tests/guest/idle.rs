@@ -36,7 +36,7 @@ const ALL_CPUS: u64 = 0xff;
 const WORK: Duration = Duration::from_micros(700);
 const SLEEP: Duration = Duration::from_micros(1_000);
 
-/// Niced down, a task preempts nobody.
+/// Niced down, a task preempts no other.
 const LOW_NICE: i32 = 5;
 
 /// What stands before every script: `fake FILE TEXT` changes a file of what the

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use crate::ours::OURS;
 use crate::support::{kernels, skip};
 
-/// The shell that runs this belongs to root, the scheduler to nobody.
+/// The shell that runs this belongs to root, the scheduler to the user nobody.
 const SCRIPT: &str = "\
 su -s /bin/sh nobody -c \"$SCHEDULER\" >/tmp/out 2>&1
 fact code $?
@@ -75,7 +75,7 @@ fn a_kernel_without_sched_ext_is_named_in_one_line() -> Result<()> {
 }
 
 #[test]
-fn somebody_who_is_not_root_is_told_so_in_one_line() -> Result<()> {
+fn a_user_who_is_not_root_is_told_so_in_one_line() -> Result<()> {
     let told = OURS.flat(&kernels::first()?, 1)?.run(SCRIPT)?;
     told.check_eq("exit code", told.one("code")?, 1)?;
     told.check_eq("sched_ext", told.one("state")?, "disabled".to_owned())?;

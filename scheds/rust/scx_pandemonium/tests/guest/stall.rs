@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::ours::OURS;
 use crate::support::kernels;
 
-/// Real-time work that never ends holds CPU 1, and nobody takes its bandwidth
+/// Real-time work that never ends holds CPU 1, and nothing takes its bandwidth
 /// away; a normal task that may run nowhere else waits behind it. The kernel's
 /// watchdog is made impatient, so that it does not take 30 s.
 const SCRIPT: &str = "\

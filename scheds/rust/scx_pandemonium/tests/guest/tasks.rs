@@ -140,7 +140,11 @@ fn lists(kernel: &Kernel) -> Result<()> {
     told.check(nr_watched >= 2, || {
         format!("{nr_watched} lists were watched")
     })?;
-    told.check_eq("exit code once nobody reads", told.one("closed_code")?, 0)?;
+    told.check_eq(
+        "exit code once the reader has gone",
+        told.one("closed_code")?,
+        0,
+    )?;
 
     let list: Value = told.one("list")?;
     let tasks = tasks_of(&list)?;

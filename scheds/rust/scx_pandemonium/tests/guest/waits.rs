@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! No task that can run waits long, whoever else wants the CPUs.
+//! No task that can run waits long, whatever else wants the CPUs.
 
 use std::time::Duration;
 
