@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::compact;
 use crate::compare;
+use crate::dataset::{Dataset, Sample};
 use crate::result::{Better, Metric};
-use crate::results::{Results, Sample};
 use crate::stats::Spread;
 use crate::table;
 
@@ -126,7 +126,7 @@ pub struct Check<'a> {
 
 impl Baseline {
     /// The baseline of these results, which have one scheduler only.
-    pub fn of(results: &Results, plan: Plan) -> Self {
+    pub fn of(results: &Dataset, plan: Plan) -> Self {
         let figures = headlines(results)
             .into_iter()
             .map(|(scenario, metric)| Figure {
@@ -174,7 +174,7 @@ impl Baseline {
     }
 
     /// Hold `results` against it.
-    pub fn check<'a>(&'a self, results: &Results) -> Vec<Check<'a>> {
+    pub fn check<'a>(&'a self, results: &Dataset) -> Vec<Check<'a>> {
         let check = |figure: &'a Figure| {
             let values = values(results, &figure.scenario, &figure.metric);
             let is_whole = !values.is_empty() && values.len() == results.samples.len();
@@ -239,7 +239,7 @@ impl Figure {
     }
 
     /// The worst seed of `results`, if it is wild.
-    fn wild(&self, results: &Results) -> Option<(u64, f64)> {
+    fn wild(&self, results: &Dataset) -> Option<(u64, f64)> {
         let spread = self.spread()?;
         let limit = spread.median + WILD * self.allowance(&spread);
         let value = |sample: &Sample| {
@@ -316,7 +316,7 @@ pub fn table(checks: &[Check]) -> String {
 }
 
 /// The headline figures of all scenarios in the order they ran.
-fn headlines(results: &Results) -> Vec<(String, Metric)> {
+fn headlines(results: &Dataset) -> Vec<(String, Metric)> {
     let mut found: Vec<(String, Metric)> = Vec::new();
     let scenarios = results.samples.iter().flat_map(|s| &s.result.scenarios);
     for scenario in scenarios {
@@ -332,7 +332,7 @@ fn headlines(results: &Results) -> Vec<(String, Metric)> {
     found
 }
 
-fn values(results: &Results, scenario: &str, metric: &str) -> Vec<f64> {
+fn values(results: &Dataset, scenario: &str, metric: &str) -> Vec<f64> {
     let scenarios = results.samples.iter().flat_map(|s| &s.result.scenarios);
     scenarios
         .filter(|result| result.scenario == scenario)

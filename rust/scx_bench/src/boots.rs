@@ -22,11 +22,11 @@ use scx_guest::{Guest, Kernel, Topology};
 
 use crate::cache::{Key, Store};
 use crate::compact;
+use crate::dataset::Sample;
 use crate::guest::GuestArgs;
 use crate::interrupt;
 use crate::kept::{Identity, Kept};
 use crate::result::{Failure, RunResult};
-use crate::results::Sample;
 use crate::scenario::{self, Scenario};
 use crate::spec::{Source, Spec};
 

@@ -12,8 +12,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use crate::dataset::{Dataset, Sample};
 use crate::result::{Better, Metric, ScenarioResult};
-use crate::results::{Results, Sample};
 use crate::stats::Spread;
 use crate::table;
 
@@ -101,7 +101,7 @@ impl Row {
 }
 
 /// The tables of all topologies, failures after each, as text.
-pub fn tables(results: &Results) -> String {
+pub fn tables(results: &Dataset) -> String {
     let mut text = String::new();
     for (topology, cpus) in results.machines() {
         let shape = match topology {
@@ -130,7 +130,7 @@ pub fn tables(results: &Results) -> String {
 /// What callbacks cost, where that was measured: for each topology and
 /// scheduler the calls and the mean length over all scenarios and seeds, and
 /// what all of them together cost for each context switch.
-pub fn costs(results: &Results) -> String {
+pub fn costs(results: &Dataset) -> String {
     let mut sums: BTreeMap<(u32, usize), Cost> = BTreeMap::new();
     for sample in &results.samples {
         let is_column = |(name, _): &(String, String)| *name == sample.scheduler;
@@ -213,7 +213,7 @@ pub fn matrix(rows: &[Row], nr_schedulers: usize) -> Vec<Vec<Score>> {
 }
 
 /// The rows of one topology, in the order of the scenarios.
-pub fn rows(results: &Results, topology: &str) -> Vec<Row> {
+pub fn rows(results: &Dataset, topology: &str) -> Vec<Row> {
     let samples: Vec<&Sample> = results
         .samples
         .iter()
@@ -243,7 +243,7 @@ pub fn rows(results: &Results, topology: &str) -> Vec<Row> {
 }
 
 /// The matrix as text; nothing if there is nobody to compare with.
-fn matrix_text(results: &Results, rows: &[Row]) -> String {
+fn matrix_text(results: &Dataset, rows: &[Row]) -> String {
     let names: Vec<String> = results
         .schedulers
         .iter()
@@ -264,7 +264,7 @@ fn matrix_text(results: &Results, rows: &[Row]) -> String {
     format!("\n{}", align(&lines))
 }
 
-fn table(results: &Results, rows: &[Row]) -> String {
+fn table(results: &Dataset, rows: &[Row]) -> String {
     let mut lines: Vec<Vec<String>> = vec![vec!["scenario".into(), "figure".into()]];
     lines[0].extend(results.schedulers.iter().map(|(name, _)| name.clone()));
     let mut last_scenario = String::new();
@@ -339,7 +339,7 @@ fn values(samples: &[&Sample], scheduler: &str, scenario: &str, metric: &str) ->
 }
 
 /// What has no result and why, a line for each.
-pub fn failures(results: &Results) -> Vec<String> {
+pub fn failures(results: &Dataset) -> Vec<String> {
     let mut lines = Vec::new();
     for sample in &results.samples {
         for failure in &sample.result.failures {
@@ -398,14 +398,14 @@ mod tests {
         )
     }
 
-    fn results(samples: Vec<Sample>) -> Results {
-        Results {
+    fn results(samples: Vec<Sample>) -> Dataset {
+        Dataset {
             samples,
             ..testing::results(&[("a", &[]), ("b", &[])])
         }
     }
 
-    fn both(a: [f64; 3], b: [f64; 3], better: Better) -> Results {
+    fn both(a: [f64; 3], b: [f64; 3], better: Better) -> Dataset {
         let of = |name: &'static str, values: [f64; 3]| {
             (1..=3u64)
                 .zip(values)

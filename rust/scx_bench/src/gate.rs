@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use crate::baseline::{self, Baseline, Plan};
+use crate::dataset::Dataset;
 use crate::guest::{self, GuestArgs, Measured};
 use crate::output::OutputArgs;
 use crate::result::Failure;
-use crate::results::Results;
 use crate::table;
 
 /// What is run for a first baseline: a latency, a storm, deadlines of both
@@ -148,7 +148,7 @@ fn measure(args: &GateArgs, plan: &Plan, seeds: u64) -> Result<Measured> {
 }
 
 /// What has no result, a line for each.
-fn failures(results: &Results) -> Vec<String> {
+fn failures(results: &Dataset) -> Vec<String> {
     let line = |seed: u64, failure: &Failure| {
         let scenario = failure.scenario.as_deref().unwrap_or("start");
         format!("seed {seed}, {scenario}: {}", failure.message)

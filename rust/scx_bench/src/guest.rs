@@ -18,10 +18,10 @@ use scx_guest::{Kernel, Topology};
 use crate::boots::{self, Bench, Candidate};
 use crate::cache::{self, Store};
 use crate::compare;
+use crate::dataset::{Dataset, Sample};
 use crate::kept::Kept;
 use crate::output::{OutputArgs, Repeat};
 use crate::result::{Failure, RunResult};
-use crate::results::{Results, Sample};
 use crate::scenario;
 use crate::spec::{self, Source, Spec};
 use crate::table;
@@ -79,7 +79,7 @@ pub struct GuestArgs {
 #[derive(Debug)]
 pub struct Measured {
     /// All of it.
-    pub results: Results,
+    pub results: Dataset,
     is_unkept: bool,
 }
 
@@ -114,7 +114,7 @@ pub fn measure(args: &GuestArgs) -> Result<Measured> {
     };
     let qemu = boots::qemu_version()?;
     let boots = bench.plan(&candidates, &topologies, &qemu, &identities)?;
-    let mut results = Results {
+    let mut results = Dataset {
         kernel: bench.kernel.release().to_string(),
         qemu,
         seeds: args.seeds,

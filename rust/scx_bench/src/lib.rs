@@ -11,7 +11,7 @@
 //! - `run` runs scenarios here; `guest` in a guest (`boots`) and `host` on a real
 //!   machine, under each scheduler of a list (`spec`, `peers`); `cache` keeps
 //!   exact results here, `kept` for everybody, made small by `compact`.
-//! - `results` is everything that was measured; `compare` shows it as text,
+//! - `dataset` is everything that was measured; `compare` shows it as text,
 //!   `report` as a page, `prometheus` for machines (`output` is what a command
 //!   writes); `gate` holds it against a `baseline`.
 
@@ -22,6 +22,7 @@ pub mod clock;
 pub mod compact;
 pub mod compare;
 pub mod cost;
+pub mod dataset;
 pub mod events;
 pub mod gate;
 pub mod guest;
@@ -36,7 +37,6 @@ pub mod probe;
 pub mod prometheus;
 pub mod report;
 pub mod result;
-pub mod results;
 pub mod run;
 pub mod scenario;
 pub mod scheduler;

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use scx_bench::dataset::Dataset;
 use scx_bench::gate::{self, GateArgs};
 use scx_bench::guest::{self, GuestArgs};
 use scx_bench::host::{self, HostArgs};
 use scx_bench::interrupt;
 use scx_bench::prometheus;
 use scx_bench::report::{self, ReportArgs};
-use scx_bench::results::Results;
 use scx_bench::run::{self, RunArgs};
 use scx_bench::scenario::{EXTRA_SCENARIOS, SCENARIOS};
 use scx_bench::table;
@@ -74,7 +74,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
             Ok(true)
         }
         Command::Run(args) => run::run_and(&args.run, |result| match &args.prometheus {
-            Some(path) => prometheus::write(&Results::of_run(result.clone()), path),
+            Some(path) => prometheus::write(&Dataset::of_run(result.clone()), path),
             None => Ok(()),
         }),
         Command::Guest(args) => guest::run(&args),

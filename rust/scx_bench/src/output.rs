@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::dataset::Dataset;
 use crate::prometheus;
 use crate::report;
-use crate::results::Results;
 use crate::spec::{self, Source};
 
 /// What is written of the results, besides the tables.
@@ -46,7 +46,7 @@ pub struct Repeat<'a> {
 
 impl OutputArgs {
     /// Write what was asked for. `sched` is what was measured.
-    pub fn write(&self, results: &Results, sched: &[String]) -> Result<()> {
+    pub fn write(&self, results: &Dataset, sched: &[String]) -> Result<()> {
         if let Some(dir) = &self.out {
             results.write(dir)?;
             let programs = spec::parse_all(sched)?

@@ -13,8 +13,8 @@ use anyhow::{Context, Result};
 
 use crate::clock::NSEC_PER_SEC;
 use crate::compact::{is_in_summary, round};
+use crate::dataset::{Dataset, Sample};
 use crate::result::Metric;
-use crate::results::{Results, Sample};
 use crate::table;
 
 /// Quantiles of a summary.
@@ -33,7 +33,7 @@ struct Family {
 type Labels<'a> = Vec<(&'a str, String)>;
 
 /// Write `results` to `path`; its directory is created.
-pub fn write(results: &Results, path: &Path) -> Result<()> {
+pub fn write(results: &Dataset, path: &Path) -> Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     }
@@ -42,7 +42,7 @@ pub fn write(results: &Results, path: &Path) -> Result<()> {
 }
 
 /// `results` as text.
-pub fn text(results: &Results) -> String {
+pub fn text(results: &Dataset) -> String {
     let mut families = vec![
         info(results),
         schedulers(results),
@@ -94,7 +94,7 @@ impl Family {
     }
 }
 
-fn info(results: &Results) -> Family {
+fn info(results: &Dataset) -> Family {
     let mut family = Family::gauge("scx_bench_info", "What the figures were measured on.");
     let labels = vec![
         ("kernel", results.kernel.clone()),
@@ -104,7 +104,7 @@ fn info(results: &Results) -> Family {
     family
 }
 
-fn schedulers(results: &Results) -> Family {
+fn schedulers(results: &Dataset) -> Family {
     let mut family = Family::gauge("scx_bench_scheduler_info", "Version of each scheduler.");
     for (name, version) in &results.schedulers {
         let labels = vec![("scheduler", name.clone()), ("version", version.clone())];
@@ -113,7 +113,7 @@ fn schedulers(results: &Results) -> Family {
     family
 }
 
-fn latencies(results: &Results) -> Family {
+fn latencies(results: &Dataset) -> Family {
     let mut family = Family::new(
         "scx_bench_latency_seconds",
         "summary",
@@ -138,7 +138,7 @@ fn latencies(results: &Results) -> Family {
     family
 }
 
-fn longest(results: &Results) -> Family {
+fn longest(results: &Dataset) -> Family {
     let mut family = Family::gauge(
         "scx_bench_latency_max_seconds",
         "Longest latency of a scenario by kind.",
@@ -149,7 +149,7 @@ fn longest(results: &Results) -> Family {
     family
 }
 
-fn for_each_latency(results: &Results, mut each: impl FnMut(&Labels, &crate::stats::Summary)) {
+fn for_each_latency(results: &Dataset, mut each: impl FnMut(&Labels, &crate::stats::Summary)) {
     for sample in &results.samples {
         for scenario in &sample.result.scenarios {
             for latency in &scenario.latencies {
@@ -163,7 +163,7 @@ fn for_each_latency(results: &Results, mut each: impl FnMut(&Labels, &crate::sta
 }
 
 /// A family for each unit of the figures.
-fn figures(results: &Results) -> Vec<Family> {
+fn figures(results: &Dataset) -> Vec<Family> {
     let mut families = vec![
         Family::gauge("scx_bench_figure_seconds", "Figures that are times."),
         Family::gauge(
@@ -209,7 +209,7 @@ fn unit(metric: &Metric) -> (usize, f64) {
     }
 }
 
-fn failures(results: &Results) -> Family {
+fn failures(results: &Dataset) -> Family {
     let mut family = Family::gauge(
         "scx_bench_failures",
         "Scenarios without a result, and starts that failed.",
@@ -258,7 +258,7 @@ mod tests {
     use crate::result::Better;
     use crate::testing;
 
-    fn parse(results: &Results) -> Scrape {
+    fn parse(results: &Dataset) -> Scrape {
         let lines = text(results);
         Scrape::parse(lines.lines().map(|line| Ok(line.to_string()))).unwrap()
     }

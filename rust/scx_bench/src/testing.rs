@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Results made up for unit tests.
 
+use crate::dataset::{Dataset, Sample};
 use crate::result::{Better, Latency, Metric, RunResult, ScenarioResult};
-use crate::results::{Results, Sample};
 use crate::stats::Recorder;
 use crate::system::MachineCounters;
 
@@ -59,7 +59,7 @@ pub fn sample(scheduler: &str, seed: u64, scenarios: Vec<ScenarioResult>) -> Sam
 
 /// Results of `saturation`: each scheduler with its wake p99 in ms for seeds 1
 /// and on. The latencies behind it rise evenly to a hundredth above it.
-pub fn results(columns: &[(&str, &[f64])]) -> Results {
+pub fn results(columns: &[(&str, &[f64])]) -> Dataset {
     let mut samples = Vec::new();
     for (name, values) in columns {
         for (seed, &value) in (1..).zip(*values) {
@@ -69,7 +69,7 @@ pub fn results(columns: &[(&str, &[f64])]) -> Results {
             samples.push(sample(name, seed, vec![found]));
         }
     }
-    Results {
+    Dataset {
         kernel: "6.18".into(),
         qemu: "QEMU 10".into(),
         seeds: columns

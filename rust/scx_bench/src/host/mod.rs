@@ -30,10 +30,10 @@ use anyhow::{Context, Result, bail};
 use crate::cache;
 use crate::clock::{self, NSEC_PER_MSEC, NSEC_PER_SEC, now_ns};
 use crate::compare;
+use crate::dataset::{Dataset, Sample};
 use crate::interrupt;
 use crate::output::{OutputArgs, Repeat};
 use crate::result::{Failure, RunResult};
-use crate::results::{Results, Sample};
 use crate::run;
 use crate::scenario::{self, Scenario};
 use crate::scheduler;
@@ -107,7 +107,7 @@ pub fn run(args: &HostArgs) -> Result<bool> {
         table::say(&format!("noise: {warning}\n"))?;
     }
 
-    let mut results = Results {
+    let mut results = Dataset {
         kernel: run::kernel_release(),
         seeds: args.repeats,
         command: args.command(),
@@ -116,7 +116,7 @@ pub fn run(args: &HostArgs) -> Result<bool> {
             .map(|candidate| (candidate.spec.name.clone(), candidate.spec.describe()))
             .collect(),
         samples: unbuilt,
-        ..Results::default()
+        ..Dataset::default()
     };
     results
         .samples
@@ -353,7 +353,7 @@ fn wait_until_gone() -> Result<()> {
 
 /// Results that could not be written where they should be go elsewhere, since
 /// nobody can measure the same again. An error in any case.
-fn rescue_results(results: &Results, error: anyhow::Error) -> Result<()> {
+fn rescue_results(results: &Dataset, error: anyhow::Error) -> Result<()> {
     let dir = std::env::temp_dir().join(format!("scx_bench-{}", std::process::id()));
     match results.write(&dir) {
         Ok(()) => Err(error),

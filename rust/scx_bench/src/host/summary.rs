@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::interval::Interval;
+use crate::dataset::{Dataset, Sample};
 use crate::result::Metric;
-use crate::results::{Results, Sample};
 use crate::table;
 
 /// Repeats that differ by more than this, as standard deviation by mean, make
@@ -21,7 +21,7 @@ struct Cell {
 
 /// Every headline figure under every scheduler: mean ± half of the 95%
 /// confidence interval, and whether it differs from the first scheduler's.
-pub fn text(results: &Results) -> String {
+pub fn text(results: &Dataset) -> String {
     let mut text = String::new();
     let numbers: BTreeSet<u32> = results.samples.iter().map(|sample| sample.cpus).collect();
     for cpus in numbers.into_iter().filter(|&cpus| cpus > 0) {
@@ -97,7 +97,7 @@ fn headlines(samples: &[&Sample]) -> Vec<(String, Metric)> {
 }
 
 /// Schedulers without a result in every repeat have no cell.
-fn cells(results: &Results, samples: &[&Sample], scenario: &str, metric: &str) -> Vec<Cell> {
+fn cells(results: &Dataset, samples: &[&Sample], scenario: &str, metric: &str) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (scheduler, _) in &results.schedulers {
         let values: Vec<f64> = samples
@@ -158,11 +158,11 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let schedulers = ["a", "b"].map(|name| (name.to_string(), String::new()));
-        text(&Results {
+        text(&Dataset {
             seeds: 3,
             schedulers: schedulers.to_vec(),
             samples: [samples("a", &a), samples("b", b)].concat(),
-            ..Results::default()
+            ..Dataset::default()
         })
     }
 

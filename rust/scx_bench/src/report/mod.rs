@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::compare;
+use crate::dataset::Dataset;
 use crate::prometheus;
-use crate::results::Results;
 use crate::table;
 use model::Model;
 
@@ -45,8 +45,8 @@ pub struct ReportArgs {
 /// Print the tables of all files and write what was asked for. Returns whether
 /// everything has a result.
 pub fn run(args: &ReportArgs) -> Result<bool> {
-    let all = args.files.iter().map(|file| Results::read(file));
-    let results = Results::merge(all.collect::<Result<_>>()?)?;
+    let all = args.files.iter().map(|file| Dataset::read(file));
+    let results = Dataset::merge(all.collect::<Result<_>>()?)?;
     if let Some(subject) = &args.subject
         && !results.schedulers.iter().any(|(name, _)| name == subject)
     {
@@ -68,13 +68,13 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
 
 /// Write the page about `results` to `path`. It lists the losses of `subject`,
 /// if that was measured.
-pub fn write(results: &Results, subject: Option<&str>, path: &Path) -> Result<()> {
+pub fn write(results: &Dataset, subject: Option<&str>, path: &Path) -> Result<()> {
     let html = html(results, subject)?;
     fs::write(path, html).with_context(|| format!("writing {}", path.display()))?;
     table::say(&format!("written: {}\n", path.display()))
 }
 
-fn html(results: &Results, subject: Option<&str>) -> Result<String> {
+fn html(results: &Dataset, subject: Option<&str>) -> Result<String> {
     let model = Model::of(results, subject);
     let data = serde_json::to_string(&model).context("writing JSON")?;
     // In JSON `<` stands in strings only; without it there is no way out of the
@@ -89,7 +89,7 @@ mod tests {
     use crate::result::Better;
     use crate::testing;
 
-    fn example() -> Results {
+    fn example() -> Dataset {
         let mut results = testing::results(&[
             ("default", &[2.0, 2.2, 2.1]),
             ("mine", &[3.0, 3.1, 3.2]),

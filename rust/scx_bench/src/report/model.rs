@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::compact;
 use crate::compare::{self, Row, Score};
+use crate::dataset::{Dataset, Sample};
 use crate::result::Better;
-use crate::results::{Results, Sample};
 use crate::scenario::{EXTRA_SCENARIOS, SCENARIOS};
 use crate::stats::{Spread, Summary, median};
 
@@ -109,7 +109,7 @@ pub struct Curve {
 
 impl Model {
     /// The page about `results`, with the losses of `subject`.
-    pub fn of(results: &Results, subject: Option<&str>) -> Self {
+    pub fn of(results: &Dataset, subject: Option<&str>) -> Self {
         let is_subject = |(name, _): &(String, String)| Some(name.as_str()) == subject;
         let subject = results.schedulers.iter().position(is_subject);
         let scheduler = |(name, version): &(String, String)| Scheduler {
@@ -134,7 +134,7 @@ impl Model {
 }
 
 impl Machine {
-    fn of(results: &Results, topology: &str, cpus: u32, subject: Option<usize>) -> Self {
+    fn of(results: &Dataset, topology: &str, cpus: u32, subject: Option<usize>) -> Self {
         let names: Vec<&str> = results.schedulers.iter().map(|(n, _)| n.as_str()).collect();
         let nr_samples = |index: &usize| results.nr_samples(names[*index], topology);
         let columns: Vec<usize> = (0..names.len())
@@ -363,7 +363,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    fn example() -> Results {
+    fn example() -> Dataset {
         testing::results(&[
             ("a", &[1.0, 1.1, 1.2]),
             ("b", &[4.0, 3.0, 2.0]),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Everything that was measured, under which schedulers and in what: the file
-//! `results.json`.
+//! `results.json`. The result of one boot is a `RunResult` (`result`).
 //!
 //! Several such files are joined into one for a report. A file of a single run
 //! (`scx_bench run --json`) counts as one with a single sample.
@@ -38,7 +38,7 @@ pub struct Sample {
 
 /// Everything that was measured, and in what.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Results {
+pub struct Dataset {
     /// Release of the kernel.
     pub kernel: String,
     /// Version of QEMU; empty on real hardware.
@@ -55,7 +55,7 @@ pub struct Results {
     pub samples: Vec<Sample>,
 }
 
-impl Results {
+impl Dataset {
     /// Read one file and check what it says.
     pub fn read(path: &Path) -> Result<Self> {
         let text =
@@ -143,7 +143,7 @@ impl Results {
     /// Join several; what a later one measured again replaces what an earlier
     /// one did. Kernel and QEMU have to be the same: figures from different
     /// ones do not compare.
-    pub fn merge(all: Vec<Results>) -> Result<Self> {
+    pub fn merge(all: Vec<Dataset>) -> Result<Self> {
         let mut all = all.into_iter();
         let mut merged = all.next().context("there are no results to join")?;
         for next in all {
@@ -228,7 +228,7 @@ mod tests {
         let first = testing::results(&[("a", &[1.0, 2.0]), ("b", &[3.0, 4.0])]);
         let mut second = testing::results(&[("b", &[5.0, 4.0]), ("c", &[6.0])]);
         second.command = "again".into();
-        let merged = Results::merge(vec![first, second]).unwrap();
+        let merged = Dataset::merge(vec![first, second]).unwrap();
         let names: Vec<&str> = merged.schedulers.iter().map(|(n, _)| n.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
         assert_eq!(merged.samples.len(), 5);
@@ -245,19 +245,19 @@ mod tests {
         let first = testing::results(&[("a", &[1.0])]);
         let mut other_kernel = first.clone();
         other_kernel.kernel = "6.12".into();
-        let error = Results::merge(vec![first.clone(), other_kernel]).unwrap_err();
+        let error = Dataset::merge(vec![first.clone(), other_kernel]).unwrap_err();
         assert!(error.to_string().contains("6.12"), "{error}");
         let mut other_version = first.clone();
         other_version.schedulers[0].1 = "another".into();
-        assert!(Results::merge(vec![first, other_version]).is_err());
-        assert!(Results::merge(Vec::new()).is_err());
+        assert!(Dataset::merge(vec![first, other_version]).is_err());
+        assert!(Dataset::merge(Vec::new()).is_err());
     }
 
     #[test]
     fn a_file_of_one_run_is_read_as_well() {
         let run = testing::results(&[("a", &[1.0])]).samples[0].result.clone();
         let text = serde_json::to_string(&run).unwrap();
-        let results = Results::parse(&text).unwrap();
+        let results = Dataset::parse(&text).unwrap();
         assert_eq!(results.schedulers[0].0, "default");
         assert_eq!(results.machines(), [("", 4)]);
         assert_eq!(results.samples[0].result, run);
@@ -268,7 +268,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let results = testing::results(&[("a", &[1.0, 2.0]), ("b", &[3.0])]);
         results.write(dir.path()).unwrap();
-        assert_eq!(Results::read(&dir.path().join(FILE_NAME)).unwrap(), results);
-        assert!(Results::read(&dir.path().join("absent")).is_err());
+        assert_eq!(Dataset::read(&dir.path().join(FILE_NAME)).unwrap(), results);
+        assert!(Dataset::read(&dir.path().join("absent")).is_err());
     }
 }
