@@ -15,6 +15,8 @@
 //! fail by itself.
 //!
 //! A figure with a goal is judged by its distance to the goal, in the same way.
+//!
+//! Not here: how it is measured (`gate`).
 
 use std::fs;
 use std::path::Path;
@@ -22,12 +24,12 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::compact;
-use crate::compare;
 use crate::dataset::{Dataset, Sample};
-use crate::result::{Better, Metric};
+use crate::result::Better;
 use crate::stats::Spread;
+use crate::store::thin;
 use crate::table;
+use crate::text;
 
 /// Part of the median that a figure may be worse by. Guess: a tenth is a tie in
 /// comparisons, and other builds moved no median by more than a fifth.
@@ -56,7 +58,7 @@ const DIGITS: i32 = 4;
 
 /// What the gate runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct GatePlan {
     /// CPUs of the guest.
     pub cpus: u32,
     /// Scenarios in their order.
@@ -88,7 +90,7 @@ pub struct Figure {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// How it was measured and is checked.
-    pub plan: Plan,
+    pub plan: GatePlan,
     /// Kernel that it was measured on.
     pub kernel: String,
     /// QEMU that it was measured in.
@@ -126,13 +128,16 @@ pub struct Check<'a> {
 
 impl Baseline {
     /// The baseline of these results, which have one scheduler only.
-    pub fn of(results: &Dataset, plan: Plan) -> Self {
-        let figures = headlines(results)
+    pub fn of(dataset: &Dataset, plan: GatePlan) -> Self {
+        let figures = dataset
+            .headlines(|_| true)
             .into_iter()
+            .filter(|(_, metric)| metric.better != Better::Neither)
             .map(|(scenario, metric)| Figure {
-                values: values(results, &scenario, &metric.name)
+                values: dataset
+                    .values(&scenario, &metric.name, |_| true)
                     .into_iter()
-                    .map(|value| compact::round(value, DIGITS))
+                    .map(|value| thin::round(value, DIGITS))
                     .collect(),
                 scenario,
                 metric: metric.name,
@@ -142,8 +147,8 @@ impl Baseline {
             .collect();
         Self {
             plan,
-            kernel: results.kernel.clone(),
-            qemu: results.qemu.clone(),
+            kernel: dataset.kernel.clone(),
+            qemu: dataset.qemu.clone(),
             figures,
         }
     }
@@ -174,16 +179,16 @@ impl Baseline {
     }
 
     /// Hold `results` against it.
-    pub fn check<'a>(&'a self, results: &Dataset) -> Vec<Check<'a>> {
+    pub fn check<'a>(&'a self, dataset: &Dataset) -> Vec<Check<'a>> {
         let check = |figure: &'a Figure| {
-            let values = values(results, &figure.scenario, &figure.metric);
-            let is_whole = !values.is_empty() && values.len() == results.samples.len();
+            let values = dataset.values(&figure.scenario, &figure.metric, |_| true);
+            let is_whole = !values.is_empty() && values.len() == dataset.samples.len();
             let now = Spread::of(&values).filter(|_| is_whole).map(|s| s.median);
             Check {
                 figure,
                 now,
                 verdict: now.map_or(Verdict::Missing, |now| figure.judge(now)),
-                wild: figure.wild(results),
+                wild: figure.wild(dataset),
             }
         };
         self.figures.iter().map(check).collect()
@@ -239,15 +244,14 @@ impl Figure {
     }
 
     /// The worst seed of `results`, if it is wild.
-    fn wild(&self, results: &Dataset) -> Option<(u64, f64)> {
+    fn wild(&self, dataset: &Dataset) -> Option<(u64, f64)> {
         let spread = self.spread()?;
         let limit = spread.median + WILD * self.allowance(&spread);
         let value = |sample: &Sample| {
-            let mut scenarios = sample.result.scenarios.iter();
-            let scenario = scenarios.find(|found| found.scenario == self.scenario)?;
-            Some((sample.seed, scenario.metric(&self.metric)?.value))
+            let value = sample.value(&self.scenario, &self.metric)?;
+            Some((sample.seed, value))
         };
-        let worst = results
+        let worst = dataset
             .samples
             .iter()
             .filter_map(value)
@@ -312,33 +316,7 @@ pub fn table(checks: &[Check]) -> String {
             },
         ]);
     }
-    compare::align(&lines)
-}
-
-/// The headline figures of all scenarios in the order they ran.
-fn headlines(results: &Dataset) -> Vec<(String, Metric)> {
-    let mut found: Vec<(String, Metric)> = Vec::new();
-    let scenarios = results.samples.iter().flat_map(|s| &s.result.scenarios);
-    for scenario in scenarios {
-        for metric in scenario.metrics.iter().filter(|metric| metric.headline) {
-            let is_known = |(id, other): &(String, Metric)| {
-                *id == scenario.scenario && other.name == metric.name
-            };
-            if metric.better != Better::Neither && !found.iter().any(is_known) {
-                found.push((scenario.scenario.clone(), metric.clone()));
-            }
-        }
-    }
-    found
-}
-
-fn values(results: &Dataset, scenario: &str, metric: &str) -> Vec<f64> {
-    let scenarios = results.samples.iter().flat_map(|s| &s.result.scenarios);
-    scenarios
-        .filter(|result| result.scenario == scenario)
-        .filter_map(|result| result.metric(metric))
-        .map(|metric| metric.value)
-        .collect()
+    text::align(&lines)
 }
 
 #[cfg(test)]
@@ -346,8 +324,8 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    fn plan() -> Plan {
-        Plan {
+    fn plan() -> GatePlan {
+        GatePlan {
             cpus: 4,
             scenarios: vec!["saturation".into()],
             seconds: 1.0,
@@ -397,9 +375,9 @@ mod tests {
 
     #[test]
     fn a_baseline_holds_for_what_it_was_made_of() {
-        let results = testing::results(&[("a", &[1.0, 1.2, 1.1])]);
-        let baseline = Baseline::of(&results, plan());
-        let checks = baseline.check(&results);
+        let dataset = testing::dataset(&[("a", &[1.0, 1.2, 1.1])]);
+        let baseline = Baseline::of(&dataset, plan());
+        let checks = baseline.check(&dataset);
         assert_eq!(checks.len(), 1);
         assert_eq!(checks[0].now, Some(1.1));
         assert!(!is_worse(&checks));
@@ -407,14 +385,14 @@ mod tests {
 
     #[test]
     fn a_worse_and_a_missing_figure_fail() {
-        let baseline = Baseline::of(&testing::results(&[("a", &[1.0, 1.2, 1.1])]), plan());
-        let worse = testing::results(&[("a", &[1.5, 1.6])]);
+        let baseline = Baseline::of(&testing::dataset(&[("a", &[1.0, 1.2, 1.1])]), plan());
+        let worse = testing::dataset(&[("a", &[1.5, 1.6])]);
         let checks = baseline.check(&worse);
         assert!(is_worse(&checks));
         let text = table(&checks);
         assert!(text.contains("WORSE") && text.contains("<= 1.38"), "{text}");
 
-        let mut missing = testing::results(&[("a", &[1.0, 1.1])]);
+        let mut missing = testing::dataset(&[("a", &[1.0, 1.1])]);
         missing.samples[1].result.scenarios.clear();
         let checks = baseline.check(&missing);
         assert_eq!(checks[0].verdict, Verdict::Missing);
@@ -423,13 +401,13 @@ mod tests {
 
     #[test]
     fn a_wild_seed_is_shown_and_does_not_fail_by_itself() {
-        let baseline = Baseline::of(&testing::results(&[("a", &[1.0, 1.2, 1.1])]), plan());
-        let now = testing::results(&[("a", &[1.0, 1.1, 9.0])]);
+        let baseline = Baseline::of(&testing::dataset(&[("a", &[1.0, 1.2, 1.1])]), plan());
+        let now = testing::dataset(&[("a", &[1.0, 1.1, 9.0])]);
         let checks = baseline.check(&now);
         assert!(!is_worse(&checks));
         assert_eq!(checks[0].wild, Some((3, 9.0)));
         assert!(table(&checks).contains("(seed 3: 9.00)"));
-        let calm = testing::results(&[("a", &[1.0, 1.1, 1.9])]);
+        let calm = testing::dataset(&[("a", &[1.0, 1.1, 1.9])]);
         assert_eq!(baseline.check(&calm)[0].wild, None);
     }
 
@@ -437,7 +415,7 @@ mod tests {
     fn the_file_is_read_as_it_was_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("baseline.json");
-        let mut baseline = Baseline::of(&testing::results(&[("a", &[1.0, 1.25])]), plan());
+        let mut baseline = Baseline::of(&testing::dataset(&[("a", &[1.0, 1.25])]), plan());
         baseline.figures.push(figure("", Better::Near(9.3), &[9.0]));
         baseline.write(&path).unwrap();
         assert_eq!(Baseline::read(&path).unwrap(), baseline);

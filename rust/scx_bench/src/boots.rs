@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Boots of the guest: one for every scheduler, topology and seed.
+//! Boots of the guest: one for every scheduler, topology and seed of a plan.
 //!
 //!   1. Each runs all chosen scenarios in their order. What came before a
 //!      scenario is part of what it meets, so the list is part of the key of its
@@ -7,28 +7,26 @@
 //!   2. Boots whose result is kept are not run again.
 //!   3. The others run, some at a time; each result is kept when it is there.
 //!
-//! Not here: what is to be measured and what becomes of it (`guest`).
+//! Not here: what the user asks for and what becomes of it (`guest`, `gate`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scx_guest::{Guest, Kernel, Topology};
 
-use crate::cache::{Key, Store};
-use crate::compact;
-use crate::dataset::Sample;
-use crate::guest::GuestArgs;
+use crate::candidate::{self, Candidate};
+use crate::dataset::{Dataset, Sample};
 use crate::interrupt;
-use crate::kept::{Identity, Kept};
-use crate::result::{Failure, RunResult};
+use crate::result::RunResult;
 use crate::scenario::{self, Scenario};
 use crate::spec::{Source, Spec};
+use crate::store::{self, Key, Store};
 
 /// Memory of a guest in MiB, and more for each CPU: stacks are locked.
 const MEMORY_MIB: u32 = 1536;
@@ -44,209 +42,225 @@ const JOBS_MAX_DFL: usize = 2;
 /// What the workload program is called, here and in the guest.
 const WORKLOAD: &str = "scx_workload";
 
-/// A scheduler with its program, if it is not the kernel's own.
-pub struct Candidate {
-    /// Which one it is.
-    pub spec: Spec,
-    /// Its program.
-    pub program: Option<PathBuf>,
-    /// Arguments of that.
-    pub args: Vec<String>,
+/// What is measured.
+#[derive(Debug)]
+pub struct Plan {
+    /// The schedulers.
+    pub specs: Vec<Spec>,
+    /// The guest's machines.
+    pub topologies: Vec<Topology>,
+    /// Samples of each figure: seeds 1 to this.
+    pub seeds: u64,
+    /// What runs in each boot, in this order.
+    pub scenarios: Vec<&'static Scenario>,
+    /// Length of each measurement in seconds, instead of the scenario's own.
+    pub seconds: Option<f64>,
+    /// Measure what the scheduler's callbacks cost.
+    pub with_cost: bool,
+    /// Results to be committed, besides those of this machine.
+    pub committed: Option<Store>,
+    /// By scheduler, what stands for its program in committed results.
+    pub identities: BTreeMap<String, String>,
+    /// How it is booted.
+    pub boot: BootArgs,
+}
+
+/// How guests are booted.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct BootArgs {
+    /// Kernel image instead of the one that the guest chooses.
+    #[arg(long, value_name = "PATH")]
+    pub kernel: Option<PathBuf>,
+    /// Guests that run at the same time.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Measure again what has been measured already, and fail if it differs.
+    #[arg(long)]
+    pub again: bool,
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Measured {
+    /// All of it.
+    pub dataset: Dataset,
+    is_unkept: bool,
+}
+
+impl Measured {
+    /// An error if a result could not be kept. For the end: the figures are there
+    /// all the same.
+    pub fn check_kept(&self) -> Result<()> {
+        if self.is_unkept {
+            bail!("not all results could be kept; they would be measured again");
+        }
+        Ok(())
+    }
+}
+
+/// Measure what `plan` says, or take it from where it is kept.
+pub fn measure(plan: Plan) -> Result<Measured> {
+    let cache_dir = store::cache_dir()?;
+    let specs = plan.specs.clone();
+    let (candidates, unbuilt) = candidate::find_all(specs, &cache_dir);
+    let bench = Bench {
+        kernel: Kernel::find(plan.boot.kernel.as_deref())?,
+        qemu: qemu_version()?,
+        workload: find_workload()?,
+        local: Store::local(&cache_dir.join("results"))?,
+        progress: ProgressBar::hidden(),
+        is_unkept: AtomicBool::new(false),
+        plan,
+    };
+    let boots = bench.boots(&candidates)?;
+    let mut dataset = Dataset::new(bench.kernel.release(), &candidates);
+    dataset.qemu = bench.qemu.clone();
+    dataset.seeds = bench.plan.seeds;
+    dataset.samples = unbuilt;
+    dataset.samples.extend(bench.run_all(boots)?);
+    Ok(Measured {
+        dataset,
+        is_unkept: bench.is_unkept.into_inner(),
+    })
 }
 
 /// One boot to be done.
-pub struct Boot<'a> {
+struct Boot<'a> {
     candidate: &'a Candidate,
     topology: Topology,
     seed: u64,
     key: Key,
-    identity: Identity,
 }
 
 /// What all boots share.
-pub struct Bench<'a> {
-    /// What they boot.
-    pub kernel: Kernel,
+struct Bench {
+    plan: Plan,
+    kernel: Kernel,
+    qemu: String,
     /// The program that runs in them.
-    pub workload: PathBuf,
-    /// What it runs.
-    pub scenarios: Vec<&'static Scenario>,
-    /// What the user wants.
-    pub args: &'a GuestArgs,
+    workload: PathBuf,
     /// Results of this machine.
-    pub store: Store,
-    /// Results of everybody.
-    pub kept: Option<Kept>,
-    /// How far they are.
-    pub progress: ProgressBar,
-    /// A result could not be kept.
-    pub is_unkept: AtomicBool,
+    local: Store,
+    progress: ProgressBar,
+    is_unkept: AtomicBool,
 }
 
-impl Bench<'_> {
-    /// All boots, in order of scheduler, topology and seed. `identities` are what stands for
-    /// the programs of some schedulers.
-    pub fn plan<'a>(
-        &self,
-        candidates: &'a [Candidate],
-        topologies: &[Topology],
-        qemu: &str,
-        identities: &[(String, String)],
-    ) -> Result<Vec<Boot<'a>>> {
-        let common = self.common_key(qemu)?;
-        let common_identity = self.common_identity(qemu)?;
+impl Bench {
+    /// All boots, in order of scheduler, topology and seed.
+    fn boots<'a>(&self, candidates: &'a [Candidate]) -> Result<Vec<Boot<'a>>> {
+        let common = self.common_key()?;
         let mut boots = Vec::new();
         for candidate in candidates {
             let mut key = common.clone();
-            if let Some(program) = &candidate.program {
-                key.add_file("scheduler", program)?;
-                key.add("arguments", &candidate.args.join("\n"));
-            }
-            let stated = identities
-                .iter()
-                .find(|(name, _)| *name == candidate.spec.name);
-            let mut identity = common_identity.clone();
-            identity.add("scheduler", &candidate.spec.name);
-            match (&candidate.program, stated, &candidate.spec.source) {
-                (_, Some((_, text)), _) => identity.add("program", text),
-                (Some(program), None, Source::Program { .. }) => {
-                    identity.add_file("program", "", program)?;
-                }
-                _ => identity.add("program", &candidate.spec.describe()),
-            }
-            identity.add("arguments", &candidate.args.join(" "));
-            for &topology in topologies {
-                for seed in 1..=self.args.seeds {
-                    let mut key = key.clone();
-                    key.add("topology", &topology.to_string());
-                    key.add("seed", &seed.to_string());
-                    boots.push(Boot {
-                        candidate,
-                        topology,
-                        seed,
-                        key,
-                        identity: identity.of_boot(&topology.to_string(), seed),
-                    });
-                }
+            self.add_candidate(&mut key, candidate)?;
+            for &topology in &self.plan.topologies {
+                boots.extend((1..=self.plan.seeds).map(|seed| Boot {
+                    candidate,
+                    topology,
+                    seed,
+                    key: key.of_boot(&topology.to_string(), seed),
+                }));
             }
         }
         Ok(boots)
     }
 
     /// What every boot's result depends on.
-    fn common_key(&self, qemu: &str) -> Result<Key> {
-        let mut key = Key::new();
-        key.add_file("kernel", self.kernel.image())?;
-        key.add_file("workload", &self.workload)?;
-        key.add("qemu", qemu);
-        for scenario in &self.scenarios {
-            key.add("scenario", scenario.id);
+    fn common_key(&self) -> Result<Key> {
+        let mut run = ids(&self.plan.scenarios);
+        if let Some(seconds) = self.plan.seconds {
+            run += &format!(" {seconds} s");
         }
-        key.add("seconds", &format!("{:?}", self.args.seconds));
-        for program in scenario::programs(&self.scenarios)? {
-            key.add_file("tool", &program)?;
+        if self.plan.with_cost {
+            run += " cost";
         }
-        if self.args.cost {
-            key.add("cost", "yes");
+        let is_all = run == ids(&scenario::select("all")?);
+        let mut key = Key::new(&self.workload, &run, is_all)?;
+        key.add_file("kernel", self.kernel.image(), self.kernel.release())?;
+        key.add("qemu", &self.qemu);
+        for program in scenario::programs(&self.plan.scenarios)? {
+            let name = program.file_name().unwrap_or_default().to_string_lossy();
+            key.add_file(&format!("tool {name}"), &program, "")?;
         }
         Ok(key)
     }
 
-    /// The same, by what is equal on all machines that build the same sources.
-    fn common_identity(&self, qemu: &str) -> Result<Identity> {
-        let ids = |scenarios: &[&Scenario]| -> Vec<&str> {
-            scenarios.iter().map(|scenario| scenario.id).collect()
+    /// What the results of one scheduler depend on.
+    fn add_candidate(&self, key: &mut Key, candidate: &Candidate) -> Result<()> {
+        let spec = &candidate.spec;
+        key.add("scheduler", &spec.name);
+        let stated = self.plan.identities.get(&spec.name);
+        let words = stated.cloned().unwrap_or_else(|| spec.describe());
+        let Some(program) = &candidate.program else {
+            key.add("program", &words);
+            return Ok(());
         };
-        let mut run = ids(&self.scenarios).join(",");
-        if let Some(seconds) = self.args.seconds {
-            run.push_str(&format!(" {seconds} s"));
+        match (stated, &spec.source) {
+            // What a program is called does not say which one it is.
+            (None, Source::Program { .. }) => key.add_file("program", &program.path, "")?,
+            _ => key.add_program("program", &program.path, &words)?,
         }
-        if self.args.cost {
-            run.push_str(" cost");
-        }
-        let everything = ids(&scenario::select("all")?).join(",");
-        let part = (run != everything).then_some(run.as_str());
-        let mut identity = Identity::new(part);
-        identity.add_file("kernel", self.kernel.release(), self.kernel.image())?;
-        identity.add("qemu", qemu);
-        identity.add("run", &run);
-        for program in scenario::programs(&self.scenarios)? {
-            let name = program.file_name().unwrap_or_default().to_string_lossy();
-            identity.add_file(&format!("tool {name}"), "", &program)?;
-        }
-        Ok(identity)
+        key.add("arguments", &program.args.join(" "));
+        Ok(())
     }
 
     /// The result of `boot`, if it is kept anywhere.
     fn find_kept(&self, boot: &Boot) -> Option<RunResult> {
-        if self.args.again {
+        if self.plan.boot.again {
             return None;
         }
-        let committed = self
-            .kept
-            .as_ref()
-            .and_then(|kept| kept.load(&boot.identity));
-        committed.or_else(|| self.store.load(&boot.key))
+        let committed = self.plan.committed.as_ref();
+        let found = committed.and_then(|store| store.load(&boot.key));
+        found.or_else(|| self.local.load(&boot.key))
     }
 
-    /// Keep the result of `boot` for others too, where that was asked for, and
-    /// return what they will find. Here and there the figures are the same.
-    fn keep(&self, boot: &Boot, result: RunResult) -> RunResult {
-        let Some(kept) = &self.kept else {
-            return result;
-        };
-        let thinned = compact::thin(result);
-        let whole = interrupt::hold();
-        self.check_kept(boot, kept.save(&boot.identity, &thinned));
-        drop(whole);
-        thinned
-    }
-
-    /// Say that a result was not kept, if it was not. The figures are there all
-    /// the same; whoever measured fails when they have been shown.
-    fn check_kept(&self, boot: &Boot, saved: Result<()>) {
-        if let Err(error) = saved {
-            let title = boot.title();
-            self.progress
-                .suspend(|| eprintln!("{title}: the result is not kept: {error:#}"));
-            self.is_unkept.store(true, Ordering::Relaxed);
-        }
+    /// Keep the result of `boot` in `store`, if there is one, and return it as it
+    /// will be found there. That it cannot be kept is said; the figures are there
+    /// all the same, and [`Measured::check_kept`] fails when they have been shown.
+    fn keep(&self, store: Option<&Store>, boot: &Boot, result: RunResult) -> RunResult {
+        let Some(store) = store else { return result };
+        let _whole = interrupt::hold();
+        store
+            .save(&boot.key, result.clone())
+            .unwrap_or_else(|error| {
+                let title = boot.title();
+                self.progress
+                    .suspend(|| eprintln!("{title}: the result is not kept: {error:#}"));
+                self.is_unkept.store(true, Ordering::Relaxed);
+                result
+            })
     }
 
     /// Run all boots, some at a time; their samples in the order of `boots`.
-    pub fn run_all(&mut self, boots: Vec<Boot>) -> Result<Vec<Sample>> {
-        let nr_boots = boots.len();
-        let mut samples: Vec<Option<Sample>> = vec![None; nr_boots];
+    fn run_all(&self, boots: Vec<Boot>) -> Result<Vec<Sample>> {
+        let committed = self.plan.committed.as_ref();
+        let mut samples: Vec<Option<Sample>> = Vec::new();
         let mut queue = VecDeque::new();
         for (index, boot) in boots.iter().enumerate() {
-            match self.find_kept(boot) {
-                Some(result) => {
-                    samples[index] = Some(boot.sample(self.keep(boot, result)));
-                }
-                None => queue.push_back(index),
+            let kept = self.find_kept(boot);
+            if kept.is_none() {
+                queue.push_back(index);
             }
+            samples.push(kept.map(|result| boot.sample(self.keep(committed, boot, result))));
         }
-        self.progress = progress_bar(queue.len() * self.scenarios.len());
-        let nr_jobs = self
-            .args
-            .jobs
-            .unwrap_or(JOBS_MAX_DFL)
-            .clamp(1, queue.len().max(1));
+        self.show_progress(queue.len() * self.plan.scenarios.len());
+        let jobs = self.plan.boot.jobs.unwrap_or(JOBS_MAX_DFL);
+        let nr_jobs = jobs.clamp(1, queue.len().max(1));
         let shared = Mutex::new((queue, samples));
-        let bench = &*self;
+        let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         // A closure, so that the lock is not held while a guest runs.
         let next = || match interrupt::is_pressed() {
             true => None,
-            false => lock(&shared).0.pop_front(),
+            false => lock().0.pop_front(),
+        };
+        let work = || -> Result<()> {
+            while let Some(index) = next() {
+                let sample = self.run_boot(&boots[index])?;
+                lock().1[index] = Some(sample);
+            }
+            Ok(())
         };
         let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
-            let work = || -> Result<()> {
-                while let Some(index) = next() {
-                    let sample = bench.run_boot(&boots[index])?;
-                    lock(&shared).1[index] = Some(sample);
-                }
-                Ok(())
-            };
             let handles: Vec<_> = (0..nr_jobs).map(|_| scope.spawn(work)).collect();
             let joined = handles.into_iter().map(|handle| handle.join());
             joined
@@ -256,10 +270,8 @@ impl Bench<'_> {
         self.progress.finish_and_clear();
         interrupt::end_here_if_pressed();
         outcomes.into_iter().collect::<Result<()>>()?;
-        Ok(std::mem::take(&mut lock(&shared).1)
-            .into_iter()
-            .flatten()
-            .collect())
+        let samples = std::mem::take(&mut lock().1);
+        Ok(samples.into_iter().flatten().collect())
     }
 
     fn run_boot(&self, boot: &Boot) -> Result<Sample> {
@@ -274,34 +286,26 @@ impl Bench<'_> {
                 eprintln!("{title}: {line}");
             }
         });
-        self.progress
-            .inc((self.scenarios.len() - nr_done.min(self.scenarios.len())) as u64);
+        let nr_scenarios = self.plan.scenarios.len();
+        let nr_left = nr_scenarios.saturating_sub(nr_done);
+        self.progress.inc(nr_left as u64);
         let result = match result {
             Ok(result) => result,
             // The guest failed, not the bench: that is a finding, though not
             // one to be kept, since it may have been the time limit.
             Err(error) if error.downcast_ref::<scx_guest::Error>().is_some() => {
-                let failure = Failure {
-                    scenario: None,
-                    message: format!("{error:#}"),
-                };
-                return Ok(boot.sample(RunResult {
-                    failures: vec![failure],
-                    ..RunResult::default()
-                }));
+                return Ok(boot.sample(candidate::failed(&format!("{error:#}"))));
             }
             Err(error) => return Err(error.context(title)),
         };
-        if self.args.again
-            && let Some(before) = self.store.load(&boot.key)
+        if self.plan.boot.again
+            && let Some(before) = self.local.load(&boot.key)
             && before != result
         {
             bail!("{title}: the result differs from the one that was kept");
         }
-        let whole = interrupt::hold();
-        self.check_kept(boot, self.store.save(&boot.key, &result));
-        drop(whole);
-        Ok(boot.sample(self.keep(boot, result)))
+        let result = self.keep(Some(&self.local), boot, result);
+        Ok(boot.sample(self.keep(self.plan.committed.as_ref(), boot, result)))
     }
 
     /// Boot, run the scenarios and read the report.
@@ -311,15 +315,15 @@ impl Bench<'_> {
             .topology(boot.topology)
             .memory_mib(MEMORY_MIB + MEMORY_PER_CPU_MIB * nr_cpus)
             .seed(boot.seed)
-            .time_limit(LIMIT_BOOT + LIMIT_PER_SCENARIO * self.scenarios.len() as u32)
+            .time_limit(LIMIT_BOOT + LIMIT_PER_SCENARIO * self.plan.scenarios.len() as u32)
             .program_as(&self.workload, WORKLOAD)
             .allow_scx_error()
             .quiet();
-        for program in scenario::programs(&self.scenarios)? {
+        for program in scenario::programs(&self.plan.scenarios)? {
             guest = guest.program(program);
         }
         if let Some(program) = &boot.candidate.program {
-            guest = guest.program(program);
+            guest = guest.program(&program.path);
         }
         let mut lines = Vec::new();
         let outcome = guest.run(&self.script(boot), &mut |line| {
@@ -335,43 +339,44 @@ impl Bench<'_> {
     /// Is this the line that a finished scenario prints?
     fn is_result(&self, line: &str) -> bool {
         let id = line.split_whitespace().next();
-        self.scenarios
+        self.plan
+            .scenarios
             .iter()
             .any(|scenario| id == Some(scenario.id))
     }
 
     fn script(&self, boot: &Boot) -> String {
-        let ids: Vec<&str> = self.scenarios.iter().map(|scenario| scenario.id).collect();
         let mut words = vec![
             WORKLOAD.to_string(),
             "--settle".to_string(),
             format!("--cpus={}", boot.topology.nr_cpus()),
             format!("--seed={}", boot.seed),
-            format!("--scenario={}", ids.join(",")),
+            format!("--scenario={}", ids(&self.plan.scenarios)),
             "--json=/dev/report".to_string(),
         ];
-        if self.args.cost {
+        if self.plan.with_cost {
             words.push("--cost".to_string());
         }
-        if let Some(seconds) = self.args.seconds {
-            words.push(format!("--seconds={seconds}"));
-        }
+        let seconds = self.plan.seconds;
+        words.extend(seconds.map(|seconds| format!("--seconds={seconds}")));
         if let Some(program) = &boot.candidate.program {
-            words.push("--".to_string());
-            words.push(
-                program
-                    .file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned(),
-            );
-            words.extend(boot.candidate.args.iter().cloned());
+            let name = program.path.file_name().unwrap_or_default();
+            words.extend(["--".to_string(), name.to_string_lossy().into_owned()]);
+            words.extend(program.args.iter().cloned());
         }
-        words
-            .iter()
-            .map(|word| scx_guest::quote(word))
-            .collect::<Vec<_>>()
-            .join(" ")
+        let quoted: Vec<String> = words.iter().map(|word| scx_guest::quote(word)).collect();
+        quoted.join(" ")
+    }
+
+    fn show_progress(&self, nr_scenarios: usize) {
+        let bar = &self.progress;
+        bar.set_length(nr_scenarios as u64);
+        let template = "{bar:30} {pos}/{len} scenarios, {eta} left  {msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        bar.enable_steady_tick(Duration::from_secs(1));
     }
 }
 
@@ -394,7 +399,7 @@ impl Boot<'_> {
 }
 
 /// The workload program: beside this one, as cargo puts both.
-pub fn find_workload() -> Result<PathBuf> {
+fn find_workload() -> Result<PathBuf> {
     let here = std::env::current_exe().context("finding this program")?;
     let dirs = here.ancestors().skip(1).take(2);
     let found = dirs
@@ -409,7 +414,7 @@ pub fn find_workload() -> Result<PathBuf> {
 }
 
 /// The version of QEMU, as it says it.
-pub fn qemu_version() -> Result<String> {
+fn qemu_version() -> Result<String> {
     let output = Command::new("qemu-system-x86_64")
         .arg("--version")
         .output()
@@ -418,18 +423,8 @@ pub fn qemu_version() -> Result<String> {
     Ok(text.lines().next().unwrap_or_default().to_string())
 }
 
-fn progress_bar(length: usize) -> ProgressBar {
-    let bar = ProgressBar::new(length as u64);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} scenarios, {eta} left  {msg}");
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_secs(1));
-    bar
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
+/// Ids of scenarios in their order, as they are named on a command line.
+fn ids(scenarios: &[&Scenario]) -> String {
+    let ids: Vec<&str> = scenarios.iter().map(|scenario| scenario.id).collect();
+    ids.join(",")
 }

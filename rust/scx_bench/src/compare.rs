@@ -5,17 +5,16 @@
 //! the median over the seeds with the smallest and the largest value seen. The
 //! best of a row is marked, and with it all that cannot be told from it: those
 //! within 10%.
+//!
+//! Not here: how that is shown (`text`, `report`, `score`).
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use serde::Serialize;
 
 use crate::dataset::{Dataset, Sample};
-use crate::result::{Better, Metric, ScenarioResult};
+use crate::result::Better;
 use crate::stats::Spread;
-use crate::table;
 
 /// Figures no further apart than this count as equal.
 pub const TIE: f64 = 0.10;
@@ -100,99 +99,6 @@ impl Row {
     }
 }
 
-/// The tables of all topologies, failures after each, as text.
-pub fn tables(results: &Dataset) -> String {
-    let mut text = String::new();
-    for (topology, cpus) in results.machines() {
-        let shape = match topology {
-            "" => String::new(),
-            _ => format!(" ({topology})"),
-        };
-        let _ = writeln!(
-            text,
-            "\n{cpus} CPUs{shape}, Linux {}, median of {} {}s [min..max], * = best or \
-             within 10% of it",
-            results.kernel,
-            results.seeds,
-            results.repetition()
-        );
-        let rows = rows(results, topology);
-        text.push_str(&table(results, &rows));
-        text.push_str(&matrix_text(results, &rows));
-    }
-    for (index, line) in failures(results).iter().enumerate() {
-        let before = if index == 0 { "\n" } else { "" };
-        let _ = writeln!(text, "{before}no result: {line}");
-    }
-    text
-}
-
-/// What callbacks cost, where that was measured: for each topology and
-/// scheduler the calls and the mean length over all scenarios and seeds, and
-/// what all of them together cost for each context switch.
-pub fn costs(results: &Dataset) -> String {
-    let mut sums: BTreeMap<(u32, usize), Cost> = BTreeMap::new();
-    for sample in &results.samples {
-        let is_column = |(name, _): &(String, String)| *name == sample.scheduler;
-        let Some(column) = results.schedulers.iter().position(is_column) else {
-            continue;
-        };
-        for scenario in sample
-            .result
-            .scenarios
-            .iter()
-            .filter(|one| !one.callbacks.is_empty())
-        {
-            sums.entry((sample.cpus, column)).or_default().add(scenario);
-        }
-    }
-    let mut text = String::new();
-    for ((cpus, column), cost) in sums {
-        let name = &results.schedulers[column].0;
-        let per_switch = table::value(cost.time_ns as f64 / cost.switches.max(1) as f64);
-        let _ = writeln!(
-            text,
-            "\n{name}, {cpus} CPUs: callbacks cost {per_switch} instructions for each context switch"
-        );
-        text.push_str(&cost.table());
-    }
-    text
-}
-
-/// What callbacks cost over several scenarios.
-#[derive(Debug, Default)]
-struct Cost {
-    /// (calls, time in nanoseconds) by callback.
-    callbacks: BTreeMap<String, (u64, u64)>,
-    time_ns: u64,
-    switches: u64,
-}
-
-impl Cost {
-    fn add(&mut self, scenario: &ScenarioResult) {
-        self.switches += scenario.machine.switches;
-        for callback in &scenario.callbacks {
-            let (calls, time_ns) = self.callbacks.entry(callback.name.clone()).or_default();
-            *calls += callback.calls;
-            *time_ns += callback.time_ns;
-            self.time_ns += callback.time_ns;
-        }
-    }
-
-    fn table(&self) -> String {
-        let mut lines = vec![
-            ["callback", "calls", "instructions"]
-                .map(String::from)
-                .to_vec(),
-        ];
-        for (callback, &(calls, time_ns)) in &self.callbacks {
-            let mean = table::value(time_ns as f64 / calls.max(1) as f64);
-            lines.push(vec![callback.clone(), calls.to_string(), mean]);
-        }
-        align(&lines)
-    }
-}
-
 /// How often the scheduler of a line beats that of a column, does as well, and
 /// loses, over all rows in which both have a figure.
 pub fn matrix(rows: &[Row], nr_schedulers: usize) -> Vec<Vec<Score>> {
@@ -213,180 +119,30 @@ pub fn matrix(rows: &[Row], nr_schedulers: usize) -> Vec<Vec<Score>> {
 }
 
 /// The rows of one topology, in the order of the scenarios.
-pub fn rows(results: &Dataset, topology: &str) -> Vec<Row> {
-    let samples: Vec<&Sample> = results
-        .samples
-        .iter()
-        .filter(|sample| sample.topology == topology)
-        .collect();
-    let mut rows: Vec<Row> = Vec::new();
-    for (scenario, metric) in headlines(&samples) {
-        let cells = results
-            .schedulers
-            .iter()
-            .map(|(scheduler, _)| {
-                let values = values(&samples, scheduler, &scenario, &metric.name);
-                // Fewer than all seeds is no median of them.
-                let is_whole = values.len() == results.nr_samples(scheduler, topology);
-                if is_whole { Spread::of(&values) } else { None }
-            })
-            .collect();
-        rows.push(Row {
+pub fn rows(dataset: &Dataset, topology: &str) -> Vec<Row> {
+    let is_here = |sample: &Sample| sample.topology == topology;
+    let row = |(scenario, metric): (String, crate::result::Metric)| {
+        let cell = |(scheduler, _): &(String, String)| {
+            let is_meant = |sample: &Sample| is_here(sample) && sample.scheduler == *scheduler;
+            let values = dataset.values(&scenario, &metric.name, is_meant);
+            // Fewer than all seeds is no median of them.
+            let is_whole = values.len() == dataset.nr_samples(scheduler, topology);
+            if is_whole { Spread::of(&values) } else { None }
+        };
+        Row {
+            cells: dataset.schedulers.iter().map(cell).collect(),
             scenario,
             metric: metric.name.clone(),
             unit: metric.unit.clone(),
             better: metric.better,
-            cells,
-        });
-    }
-    rows
-}
-
-/// The matrix as text; nothing if there is nobody to compare with.
-fn matrix_text(results: &Dataset, rows: &[Row]) -> String {
-    let names: Vec<String> = results
-        .schedulers
-        .iter()
-        .map(|(name, _)| name.clone())
-        .collect();
-    if names.len() < 2 {
-        return String::new();
-    }
-    let mut lines = vec![[vec!["wins-ties-losses against".to_string()], names.clone()].concat()];
-    for (name, scores) in names.iter().zip(matrix(rows, names.len())) {
-        let mut line = vec![name.clone()];
-        for (score, other) in scores.iter().zip(&names) {
-            let text = format!("{}-{}-{}", score.wins, score.ties, score.losses);
-            line.push(if name == other { String::new() } else { text });
         }
-        lines.push(line);
-    }
-    format!("\n{}", align(&lines))
-}
-
-fn table(results: &Dataset, rows: &[Row]) -> String {
-    let mut lines: Vec<Vec<String>> = vec![vec!["scenario".into(), "figure".into()]];
-    lines[0].extend(results.schedulers.iter().map(|(name, _)| name.clone()));
-    let mut last_scenario = String::new();
-    for row in rows {
-        let unit = if row.unit.is_empty() {
-            String::new()
-        } else {
-            format!(" {}", row.unit)
-        };
-        let scenario = if row.scenario == last_scenario {
-            ""
-        } else {
-            row.scenario.as_str()
-        };
-        let mut line = vec![scenario.to_string(), format!("{}{unit}", row.metric)];
-        for (cell, is_best) in row.cells.iter().zip(row.winners()) {
-            line.push(cell_text(cell.as_ref(), is_best));
-        }
-        last_scenario.clone_from(&row.scenario);
-        lines.push(line);
-    }
-    align(&lines)
-}
-
-fn cell_text(cell: Option<&Spread>, is_best: bool) -> String {
-    let Some(spread) = cell else {
-        return "-".to_string();
     };
-    let mark = if is_best { "*" } else { " " };
-    let median = table::value(spread.median);
-    if spread.count == 1 || spread.min == spread.max {
-        return format!("{median}{mark}");
-    }
-    format!(
-        "{median}{mark}[{}..{}]",
-        table::value(spread.min),
-        table::value(spread.max)
-    )
-}
-
-/// The headline figures that any of `samples` has, in the order of scenarios.
-fn headlines(samples: &[&Sample]) -> Vec<(String, Metric)> {
-    let mut found: Vec<(String, Metric)> = Vec::new();
-    for scenario in crate::scenario::SCENARIOS
-        .iter()
-        .chain(crate::scenario::EXTRA_SCENARIOS)
-    {
-        let results = samples.iter().flat_map(|sample| &sample.result.scenarios);
-        for result in results.filter(|result| result.scenario == scenario.id) {
-            for metric in result.metrics.iter().filter(|metric| metric.headline) {
-                let is_known = found
-                    .iter()
-                    .any(|(id, other)| id == scenario.id && other.name == metric.name);
-                if !is_known {
-                    found.push((scenario.id.to_string(), metric.clone()));
-                }
-            }
-        }
-    }
-    found
-}
-
-fn values(samples: &[&Sample], scheduler: &str, scenario: &str, metric: &str) -> Vec<f64> {
-    samples
-        .iter()
-        .filter(|sample| sample.scheduler == scheduler)
-        .flat_map(|sample| &sample.result.scenarios)
-        .filter(|result| result.scenario == scenario)
-        .filter_map(|result| result.metric(metric))
-        .map(|metric| metric.value)
-        .collect()
-}
-
-/// What has no result and why, a line for each.
-pub fn failures(results: &Dataset) -> Vec<String> {
-    let mut lines = Vec::new();
-    for sample in &results.samples {
-        for failure in &sample.result.failures {
-            let scenario = failure.scenario.as_deref().unwrap_or("all");
-            let place = match sample.cpus {
-                0 => sample.scheduler.clone(),
-                cpus => format!(
-                    "{}, {cpus} CPUs, {} {}",
-                    sample.scheduler,
-                    results.repetition(),
-                    sample.seed
-                ),
-            };
-            lines.push(format!("{place}, {scenario}: {}", failure.message));
-        }
-    }
-    lines
-}
-
-/// Lines of cells as columns.
-pub(crate) fn align(lines: &[Vec<String>]) -> String {
-    let nr_columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        lines
-            .iter()
-            .filter_map(|line| line.get(column))
-            .map(String::len)
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..nr_columns).map(width).collect();
-    let mut text = String::new();
-    for line in lines {
-        let cells: Vec<String> = line
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        let _ = writeln!(text, "{}", cells.join("  ").trim_end());
-    }
-    text
+    dataset.headlines(is_here).into_iter().map(row).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Failure;
     use crate::testing;
 
     fn sample(scheduler: &str, seed: u64, value: f64, better: Better) -> Sample {
@@ -401,7 +157,7 @@ mod tests {
     fn results(samples: Vec<Sample>) -> Dataset {
         Dataset {
             samples,
-            ..testing::results(&[("a", &[]), ("b", &[])])
+            ..testing::dataset(&[("a", &[]), ("b", &[])])
         }
     }
 
@@ -452,8 +208,8 @@ mod tests {
 
     #[test]
     fn the_matrix_counts_duels_both_ways() {
-        let results = both([1.0; 3], [2.0; 3], Better::Lower);
-        let rows = rows(&results, "1x1x4x1");
+        let dataset = both([1.0; 3], [2.0; 3], Better::Lower);
+        let rows = rows(&dataset, "1x1x4x1");
         let scores = matrix(&rows, 2);
         assert_eq!(
             scores[0][1],
@@ -475,19 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_seed_leaves_the_cell_empty_and_is_told() {
-        let mut results = both([1.0; 3], [2.0; 3], Better::Lower);
-        results.samples[4].result.scenarios.clear();
-        let message = "it did not load".to_string();
-        results.samples[4].result.failures.push(Failure {
-            scenario: None,
-            message,
-        });
-        assert_eq!(rows(&results, "1x1x4x1")[0].cells[1], None);
-        let text = tables(&results);
-        assert!(
-            text.contains("no result: b, 4 CPUs, seed 2, all: it did not load"),
-            "{text}"
-        );
+    fn a_missing_seed_leaves_the_cell_empty() {
+        let mut dataset = both([1.0; 3], [2.0; 3], Better::Lower);
+        dataset.samples[4].result.scenarios.clear();
+        assert_eq!(rows(&dataset, "1x1x4x1")[0].cells[1], None);
     }
 }

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Everything that was measured, under which schedulers and in what: the file
-//! `results.json`. The result of one boot is a `RunResult` (`result`).
+//! `results.json`, or a directory of committed results.
 //!
-//! Several such files are joined into one for a report. A file of a single run
-//! (`scx_bench run --json`) counts as one with a single sample.
+//! Several of them are joined into one for a report. The result of one boot is
+//! a `RunResult` (`result`); a file that holds only that (`scx_bench run
+//! --json`) counts as a dataset with a single sample.
 //!
-//! Not here: what is computed from it (`compare`), how it is shown.
+//! Not here: what is computed from it (`compare`), how it is shown (`text`,
+//! `report`, `prometheus`).
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::result::RunResult;
-use crate::spec;
+use crate::candidate::Candidate;
+use crate::peers;
+use crate::result::{Metric, RunResult};
+use crate::scenario::{EXTRA_SCENARIOS, SCENARIOS};
+use crate::spec::{self, Source};
+use crate::store::Committed;
 use crate::table;
 
 /// Name of the file in its directory.
@@ -36,6 +43,15 @@ pub struct Sample {
     pub result: RunResult,
 }
 
+impl Sample {
+    /// Its value of a figure.
+    pub fn value(&self, scenario: &str, metric: &str) -> Option<f64> {
+        let mut scenarios = self.result.scenarios.iter();
+        let found = scenarios.find(|found| found.scenario == scenario)?;
+        Some(found.metric(metric)?.value)
+    }
+}
+
 /// Everything that was measured, and in what.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Dataset {
@@ -51,13 +67,42 @@ pub struct Dataset {
     pub command: String,
     /// (scheduler, its version or command line), in the order of the columns.
     pub schedulers: Vec<(String, String)>,
+    /// What a scheduler is called where people read it, if not by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The scheduler that all this is about, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
     /// All samples, in order of scheduler, topology and seed.
     pub samples: Vec<Sample>,
 }
 
 impl Dataset {
-    /// Read one file and check what it says.
+    /// Nothing measured yet of these schedulers.
+    pub fn new(kernel: &str, candidates: &[Candidate]) -> Self {
+        let specs = candidates.iter().map(|candidate| &candidate.spec);
+        let label = |spec: &spec::Spec| match &spec.source {
+            Source::Published(peer) => Some((peer.name.clone(), peer.label.clone()?)),
+            _ => None,
+        };
+        Self {
+            kernel: kernel.to_string(),
+            schedulers: specs
+                .clone()
+                .map(|spec| (spec.name.clone(), spec.describe()))
+                .collect(),
+            labels: specs.filter_map(label).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Read one file, or a directory of committed results, and check what it
+    /// says.
     pub fn read(path: &Path) -> Result<Self> {
+        if path.is_dir() {
+            return Self::of_committed(Committed::read_all(path)?)
+                .with_context(|| format!("joining the results in {}", path.display()));
+        }
         let text =
             fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("{} holds no results", path.display()))
@@ -68,6 +113,47 @@ impl Dataset {
             return Ok(Self::of_run(run));
         }
         Ok(serde_json::from_str(text)?)
+    }
+
+    /// The dataset of committed results. They have to be of one workload, kernel
+    /// and QEMU, and each scheduler of one version. What is neither the kernel's
+    /// nor published is what they are about.
+    fn of_committed(files: Vec<Committed>) -> Result<Self> {
+        let peers = peers::read(None)?;
+        let first = files.first().context("there are none")?.words.clone();
+        let mut dataset = Self::default();
+        for Committed { words, result } in files {
+            let word = |name: &str| words.get(name).cloned().unwrap_or_default();
+            let (name, version) = (word("scheduler"), word("program"));
+            for part in ["workload", "kernel", "qemu"] {
+                let (here, there) = (words.get(part), first.get(part));
+                ensure!(
+                    here == there,
+                    "the {part} of {name} is {here:?}, not {there:?}"
+                );
+            }
+            let is_peer = |peer: &&peers::Peer| peer.name == name;
+            match peers.iter().find(is_peer).map(|peer| peer.label.clone()) {
+                Some(Some(label)) => drop(dataset.labels.insert(name.clone(), label)),
+                None if name != spec::DEFAULT => dataset.subject = Some(name.clone()),
+                _ => {}
+            }
+            let topology = word("topology");
+            let nr_cpus = topology.parse::<scx_guest::Topology>().map(|t| t.nr_cpus());
+            let seed = word("seed").parse().context("a seed is not a number")?;
+            dataset.kernel.clone_from(&result.kernel);
+            dataset.seeds = dataset.seeds.max(seed);
+            dataset.add_scheduler(name.clone(), version)?;
+            dataset.add_sample(Sample {
+                scheduler: name,
+                cpus: nr_cpus.ok().context("a topology is none")?,
+                topology,
+                seed,
+                result,
+            });
+        }
+        dataset.qemu = first.get("qemu").cloned().unwrap_or_default();
+        Ok(dataset)
     }
 
     /// The results of a single run on a machine of which nothing else is known.
@@ -111,6 +197,59 @@ impl Dataset {
             true => "repeat",
             false => "seed",
         }
+    }
+
+    /// What a scheduler is called where people read it: the one that all is
+    /// about as this one, another by its label or its name.
+    pub fn label(&self, scheduler: &str) -> String {
+        if self.subject.as_deref() == Some(scheduler) {
+            return format!("{scheduler} (this)");
+        }
+        let label = self.labels.get(scheduler).map_or(scheduler, String::as_str);
+        label.to_string()
+    }
+
+    /// An error that names all schedulers unless this is one of them.
+    pub fn check_scheduler(&self, name: &str) -> Result<()> {
+        let names: Vec<&str> = self.schedulers.iter().map(|(n, _)| n.as_str()).collect();
+        ensure!(
+            names.contains(&name),
+            "`{name}` was not measured; there are: {}",
+            names.join(", ")
+        );
+        Ok(())
+    }
+
+    /// The headline figures that any sample has: (scenario, figure), in the order
+    /// of the scenarios.
+    pub fn headlines(&self, is_meant: impl Fn(&Sample) -> bool) -> Vec<(String, Metric)> {
+        let samples: Vec<&Sample> = self.samples.iter().filter(|&s| is_meant(s)).collect();
+        let mut found: Vec<(String, Metric)> = Vec::new();
+        for scenario in SCENARIOS.iter().chain(EXTRA_SCENARIOS) {
+            let results = samples.iter().flat_map(|sample| &sample.result.scenarios);
+            let results = results.filter(|result| result.scenario == scenario.id);
+            for metric in results.flat_map(|result| &result.metrics) {
+                let is_known =
+                    |(id, other): &(String, Metric)| id == scenario.id && other.name == metric.name;
+                if metric.headline && !found.iter().any(is_known) {
+                    found.push((scenario.id.to_string(), metric.clone()));
+                }
+            }
+        }
+        found
+    }
+
+    /// Every sample's value of a figure, in the order of the samples.
+    pub fn values(
+        &self,
+        scenario: &str,
+        metric: &str,
+        is_meant: impl Fn(&Sample) -> bool,
+    ) -> Vec<f64> {
+        let samples = self.samples.iter().filter(|&sample| is_meant(sample));
+        samples
+            .filter_map(|sample| sample.value(scenario, metric))
+            .collect()
     }
 
     /// Has everything a result?
@@ -168,6 +307,8 @@ impl Dataset {
             for (name, version) in next.schedulers {
                 merged.add_scheduler(name, version)?;
             }
+            merged.labels.extend(next.labels);
+            merged.subject = merged.subject.or(next.subject);
             next.samples
                 .into_iter()
                 .for_each(|sample| merged.add_sample(sample));
@@ -225,8 +366,8 @@ mod tests {
 
     #[test]
     fn joining_keeps_what_is_new_and_takes_the_later_of_two() {
-        let first = testing::results(&[("a", &[1.0, 2.0]), ("b", &[3.0, 4.0])]);
-        let mut second = testing::results(&[("b", &[5.0, 4.0]), ("c", &[6.0])]);
+        let first = testing::dataset(&[("a", &[1.0, 2.0]), ("b", &[3.0, 4.0])]);
+        let mut second = testing::dataset(&[("b", &[5.0, 4.0]), ("c", &[6.0])]);
         second.command = "again".into();
         let merged = Dataset::merge(vec![first, second]).unwrap();
         let names: Vec<&str> = merged.schedulers.iter().map(|(n, _)| n.as_str()).collect();
@@ -242,7 +383,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_elsewhere_is_refused() {
-        let first = testing::results(&[("a", &[1.0])]);
+        let first = testing::dataset(&[("a", &[1.0])]);
         let mut other_kernel = first.clone();
         other_kernel.kernel = "6.12".into();
         let error = Dataset::merge(vec![first.clone(), other_kernel]).unwrap_err();
@@ -255,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_file_of_one_run_is_read_as_well() {
-        let run = testing::results(&[("a", &[1.0])]).samples[0].result.clone();
+        let run = testing::dataset(&[("a", &[1.0])]).samples[0].result.clone();
         let text = serde_json::to_string(&run).unwrap();
         let results = Dataset::parse(&text).unwrap();
         assert_eq!(results.schedulers[0].0, "default");
@@ -266,9 +407,9 @@ mod tests {
     #[test]
     fn results_are_read_as_they_were_written() {
         let dir = tempfile::tempdir().unwrap();
-        let results = testing::results(&[("a", &[1.0, 2.0]), ("b", &[3.0])]);
-        results.write(dir.path()).unwrap();
-        assert_eq!(Dataset::read(&dir.path().join(FILE_NAME)).unwrap(), results);
+        let dataset = testing::dataset(&[("a", &[1.0, 2.0]), ("b", &[3.0])]);
+        dataset.write(dir.path()).unwrap();
+        assert_eq!(Dataset::read(&dir.path().join(FILE_NAME)).unwrap(), dataset);
         assert!(Dataset::read(&dir.path().join("absent")).is_err());
     }
 }

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `scx_bench gate`: has a scheduler become worse than its baseline?
 //!
-//! A few scenarios, short and in the guest; how it is judged is in `baseline`.
-//! The baseline says itself what is run, so that both are always the same.
+//! A few scenarios, short and in the guest. The baseline says itself what is
+//! run, so that both are always the same.
+//!
+//! Not here: how a figure is judged (`baseline`).
 
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use scx_guest::Topology;
 
-use crate::baseline::{self, Baseline, Plan};
-use crate::dataset::Dataset;
-use crate::guest::{self, GuestArgs, Measured};
-use crate::output::OutputArgs;
-use crate::result::Failure;
+use crate::baseline::{self, Baseline, GatePlan};
+use crate::boots::{self, BootArgs, Measured, Plan};
+use crate::scenario;
+use crate::spec::SpecArgs;
 use crate::table;
+use crate::text;
 
 /// What is run for a first baseline: a latency, a storm, deadlines of both
 /// kinds, a round trip, a start, weights and starvation. About 100 s of wall
@@ -46,15 +49,9 @@ pub struct GateArgs {
     /// Measure the baseline anew and write it.
     #[arg(long)]
     pub update: bool,
-    /// Kernel image instead of the one that the guest chooses.
-    #[arg(long, value_name = "PATH")]
-    pub kernel: Option<PathBuf>,
-    /// Guests that run at the same time.
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<usize>,
-    /// Measure again what has been measured already, and fail if it differs.
-    #[arg(long)]
-    pub again: bool,
+    /// How guests are booted.
+    #[command(flatten)]
+    pub boot: BootArgs,
 }
 
 /// Measure, print the table, and return whether nothing has become worse; or
@@ -65,19 +62,20 @@ pub fn run(args: &GateArgs) -> Result<bool> {
     }
     let baseline = Baseline::read(&args.baseline)?;
     let measured = measure(args, &baseline.plan, baseline.plan.seeds)?;
-    let results = &measured.results;
-    let checks = baseline.check(results);
+    let dataset = &measured.dataset;
+    let checks = baseline.check(dataset);
     let mut text = format!("\n{}", baseline::table(&checks));
-    if (&baseline.kernel, &baseline.qemu) != (&results.kernel, &results.qemu) {
+    if (&baseline.kernel, &baseline.qemu) != (&dataset.kernel, &dataset.qemu) {
         text += &format!(
             "\nThe baseline was measured on Linux {} in {}; this is Linux {} in {}.\n",
-            baseline.kernel, baseline.qemu, results.kernel, results.qemu
+            baseline.kernel, baseline.qemu, dataset.kernel, dataset.qemu
         );
     }
-    let failures = failures(results);
-    failures
+    let failures = text::failures(dataset);
+    text += &failures
         .iter()
-        .for_each(|line| text += &format!("{line}\n"));
+        .map(|line| format!("no result: {line}\n"))
+        .collect::<String>();
     let is_ok = failures.is_empty() && !baseline::is_worse(&checks);
     if !is_ok {
         text += &format!(
@@ -97,13 +95,13 @@ fn update(args: &GateArgs) -> Result<bool> {
     };
     let seeds = plan.baseline_seeds;
     let measured = measure(args, &plan, seeds)?;
-    let results = &measured.results;
-    if let Some(failure) = failures(results).first() {
+    let dataset = &measured.dataset;
+    if let Some(failure) = text::failures(dataset).first() {
         bail!("no baseline was written: {failure}");
     }
-    let baseline = Baseline::of(results, plan);
+    let baseline = Baseline::of(dataset, plan);
     baseline.write(&args.baseline)?;
-    let table = baseline::table(&baseline.check(results));
+    let table = baseline::table(&baseline.check(dataset));
     table::say(&format!(
         "\n{table}\nwritten: {}\n",
         args.baseline.display()
@@ -112,8 +110,8 @@ fn update(args: &GateArgs) -> Result<bool> {
     Ok(true)
 }
 
-fn first_plan() -> Plan {
-    Plan {
+fn first_plan() -> GatePlan {
+    GatePlan {
         cpus: CPUS,
         scenarios: SCENARIOS.iter().map(|id| id.to_string()).collect(),
         seconds: SECONDS,
@@ -122,47 +120,36 @@ fn first_plan() -> Plan {
     }
 }
 
-fn measure(args: &GateArgs, plan: &Plan, seeds: u64) -> Result<Measured> {
-    let measured = guest::measure(&GuestArgs {
+fn measure(args: &GateArgs, plan: &GatePlan, seeds: u64) -> Result<Measured> {
+    let sched = SpecArgs {
         sched: vec![args.sched.clone()],
-        cpus: vec![plan.cpus],
-        topology: Vec::new(),
-        seeds,
-        scenario: plan.scenarios.join(","),
-        seconds: Some(plan.seconds),
-        kernel: args.kernel.clone(),
-        output: OutputArgs::default(),
-        results: None,
-        identity: Vec::new(),
-        jobs: args.jobs,
-        cost: false,
-        again: args.again,
-    })?;
-    if measured.results.schedulers.len() > 1 {
+        peers: None,
+    };
+    let specs = sched.specs()?;
+    if specs.len() > 1 {
         bail!(
             "a baseline is of one scheduler, and `{}` names more",
             args.sched
         );
     }
-    Ok(measured)
-}
-
-/// What has no result, a line for each.
-fn failures(results: &Dataset) -> Vec<String> {
-    let line = |seed: u64, failure: &Failure| {
-        let scenario = failure.scenario.as_deref().unwrap_or("start");
-        format!("seed {seed}, {scenario}: {}", failure.message)
-    };
-    let samples = results.samples.iter();
-    samples
-        .flat_map(|sample| sample.result.failures.iter().map(|f| line(sample.seed, f)))
-        .collect()
+    let topology = Topology::flat(plan.cpus);
+    topology.check()?;
+    boots::measure(Plan {
+        specs,
+        topologies: vec![topology],
+        seeds,
+        scenarios: scenario::select(&plan.scenarios.join(","))?,
+        seconds: Some(plan.seconds),
+        with_cost: false,
+        committed: None,
+        identities: Default::default(),
+        boot: args.boot.clone(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario;
 
     #[test]
     fn the_first_plan_names_scenarios_that_exist() {
@@ -170,15 +157,5 @@ mod tests {
         let chosen = scenario::select(&plan.scenarios.join(",")).unwrap();
         assert_eq!(chosen.len(), plan.scenarios.len());
         assert!(plan.seeds <= plan.baseline_seeds);
-    }
-
-    #[test]
-    fn a_scheduler_that_failed_is_told_with_its_seed() {
-        let mut results = crate::testing::results(&[("a", &[1.0, 2.0])]);
-        results.samples[1].result.failures.push(Failure {
-            scenario: None,
-            message: "it did not load".into(),
-        });
-        assert_eq!(failures(&results), ["seed 2, start: it did not load"]);
     }
 }

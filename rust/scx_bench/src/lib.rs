@@ -9,17 +9,22 @@
 //! - `session` is the timetable of one run; `clock` and `work` are its units.
 //! - `result` is what a run found, `stats` what is computed from it.
 //! - `run` runs scenarios here; `guest` in a guest (`boots`) and `host` on a real
-//!   machine, under each scheduler of a list (`spec`, `peers`); `cache` keeps
-//!   exact results here, `kept` for everybody, made small by `compact`.
-//! - `dataset` is everything that was measured; `compare` shows it as text,
-//!   `report` as a page, `prometheus` for machines (`output` is what a command
-//!   writes); `gate` holds it against a `baseline`.
+//!   machine, under each scheduler of a list (`spec`, `peers`, `candidate`);
+//!   `store` keeps exact results.
+//! - `dataset` is everything that was measured; `compare` computes from it, `text`
+//!   shows that as tables, `report` as a page, `prometheus` for machines (`output`
+//!   is what a command writes); `gate` holds it against a `baseline`.
+//!
+//! Three names to tell apart: `result` is of one boot, `table` prints a line or a
+//! value on the terminal, `shared` is the memory that processes share. Committed
+//! results go by a digest of these files, names included, so they stay.
+//!
+//! Not here: any scheduler's name. The published ones are data (`peers.json`).
 
 pub mod baseline;
 pub mod boots;
-pub mod cache;
+pub mod candidate;
 pub mod clock;
-pub mod compact;
 pub mod compare;
 pub mod cost;
 pub mod dataset;
@@ -28,7 +33,6 @@ pub mod gate;
 pub mod guest;
 pub mod host;
 pub mod interrupt;
-pub mod kept;
 mod last_words;
 pub mod load;
 pub mod output;
@@ -44,8 +48,10 @@ pub mod session;
 pub mod shared;
 pub mod spec;
 pub mod stats;
+pub mod store;
 pub mod system;
 pub mod table;
+pub mod text;
 pub mod thread;
 pub mod token;
 pub mod tool;

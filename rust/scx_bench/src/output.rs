@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What is written of results besides the tables, and the command that repeats
 //! them.
+//!
+//! Not here: how it is written (`dataset`, `report`, `prometheus`).
 
 use std::path::PathBuf;
 
@@ -9,7 +11,7 @@ use anyhow::Result;
 use crate::dataset::Dataset;
 use crate::prometheus;
 use crate::report;
-use crate::spec::{self, Source};
+use crate::spec::{Source, Spec};
 
 /// What is written of the results, besides the tables.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -36,8 +38,8 @@ pub struct Repeat<'a> {
     pub program: &'a str,
     /// Machines, and how often.
     pub options: String,
-    /// Every `--sched`.
-    pub sched: &'a [String],
+    /// The schedulers.
+    pub specs: &'a [Spec],
     /// `--scenario`.
     pub scenario: &'a str,
     /// `--seconds`.
@@ -45,18 +47,22 @@ pub struct Repeat<'a> {
 }
 
 impl OutputArgs {
-    /// Write what was asked for. `sched` is what was measured.
-    pub fn write(&self, results: &Dataset, sched: &[String]) -> Result<()> {
+    /// What the results are about: what the user says, or the first program of
+    /// this machine.
+    pub fn subject(&self, specs: &[Spec]) -> Option<String> {
+        let is_program = |spec: &&Spec| matches!(spec.source, Source::Program { .. });
+        let program = specs.iter().find(is_program).map(|spec| spec.name.clone());
+        self.subject.clone().or(program)
+    }
+
+    /// Write what was asked for.
+    pub fn write(&self, dataset: &Dataset) -> Result<()> {
         if let Some(dir) = &self.out {
-            results.write(dir)?;
-            let programs = spec::parse_all(sched)?
-                .into_iter()
-                .find(|spec| matches!(spec.source, Source::Program { .. }));
-            let subject = self.subject.clone().or(programs.map(|spec| spec.name));
-            report::write(results, subject.as_deref(), &dir.join(report::FILE_NAME))?;
+            dataset.write(dir)?;
+            report::write(dataset, &dir.join(report::FILE_NAME))?;
         }
         if let Some(path) = &self.prometheus {
-            prometheus::write(results, path)?;
+            prometheus::write(dataset, path)?;
         }
         Ok(())
     }
@@ -68,8 +74,8 @@ impl OutputArgs {
             Some(program) => (program.as_str(), self.subject.as_ref()),
             None => (repeat.program, None),
         };
-        let specs = spec::parse_all(repeat.sched).unwrap_or_default();
-        let scheds = specs
+        let scheds = repeat
+            .specs
             .iter()
             .filter(|spec| added != Some(&spec.name))
             .map(|spec| match &spec.source {

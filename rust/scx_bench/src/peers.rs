@@ -1,72 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The published schedulers, each at one version, built when first needed.
+//! The published schedulers: which there are, and how their programs are got.
 //!
-//! They come from the package registry by `cargo install --locked`, into a
-//! cache directory of their own for each version, so that a result names what
-//! was measured and a newer release changes nothing by itself.
+//! Names and versions are data: `peers.json`, or a file of the user. A program
+//! comes from the package registry by `cargo install --locked` when it is first
+//! needed, into a cache directory of its own for each version, so that a result
+//! names what was measured and a newer release changes nothing by itself.
+//!
+//! Not here: what the user names on the command line (`spec`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+/// Those that are known unless the user names others.
+const KNOWN: &str = include_str!("../peers.json");
 
 /// A published scheduler.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Peer {
     /// Name of the package and of its program.
-    pub name: &'static str,
+    pub name: String,
     /// The version that is measured.
-    pub version: &'static str,
+    pub version: String,
+    /// What it is called where people read it, if not by its name.
+    pub label: Option<String>,
 }
-
-/// All that are known.
-pub static PEERS: &[Peer] = &[
-    Peer {
-        name: "scx_bpfland",
-        version: "1.1.4",
-    },
-    Peer {
-        name: "scx_cosmos",
-        version: "1.1.7",
-    },
-    Peer {
-        name: "scx_flash",
-        version: "1.1.4",
-    },
-    Peer {
-        name: "scx_lavd",
-        version: "1.1.4",
-    },
-    Peer {
-        name: "scx_rusty",
-        version: "1.1.4",
-    },
-    Peer {
-        name: "scx_rustland",
-        version: "1.1.4",
-    },
-    Peer {
-        name: "scx_cake",
-        version: "1.2.2",
-    },
-    Peer {
-        name: "scx_flow",
-        version: "4.8.15",
-    },
-    Peer {
-        name: "scx_p2dq",
-        version: "1.1.4",
-    },
-    Peer {
-        name: "scx_beerland",
-        version: "1.1.4",
-    },
-    Peer {
-        name: "scx_pandemonium",
-        version: "5.23.1",
-    },
-];
 
 /// Oldest clang that the BPF parts are compiled with.
 const CLANG_MIN: u32 = 18;
@@ -76,9 +38,14 @@ const CLANG_MAX: u32 = 29;
 /// Lines of a failed build that are quoted.
 const QUOTED_LINES: usize = 12;
 
-/// The peer of this name.
-pub fn find(name: &str) -> Option<&'static Peer> {
-    PEERS.iter().find(|peer| peer.name == name)
+/// The published schedulers of `file`, or those of `peers.json`.
+pub fn read(file: Option<&Path>) -> Result<Vec<Peer>> {
+    let Some(path) = file else {
+        return serde_json::from_str(KNOWN).context("reading peers.json");
+    };
+    let reading = || format!("reading the published schedulers in {}", path.display());
+    let text = fs::read_to_string(path).with_context(reading)?;
+    serde_json::from_str(&text).with_context(reading)
 }
 
 impl Peer {
@@ -87,7 +54,7 @@ impl Peer {
         let root = cache
             .join("peers")
             .join(format!("{}-{}", self.name, self.version));
-        let program = root.join("bin").join(self.name);
+        let program = root.join("bin").join(&self.name);
         if !program.is_file() {
             self.build(&root, &cache.join("build"))?;
         }
@@ -161,6 +128,19 @@ fn clang_version(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_known_ones_can_be_read_and_a_file_takes_their_place() {
+        let known = read(None).unwrap();
+        assert!(known.iter().any(|peer| peer.name == "scx_lavd"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), r#"[{"name":"scx_a","version":"1.0"}]"#).unwrap();
+        let own = read(Some(file.path())).unwrap();
+        assert_eq!((own.len(), own[0].name.as_str()), (1, "scx_a"));
+        fs::write(file.path(), r#"[{"name":"scx_a"}]"#).unwrap();
+        let error = read(Some(file.path())).unwrap_err();
+        assert!(format!("{error:#}").contains("version"), "{error:#}");
+    }
 
     #[test]
     fn clang_tells_its_version() {

@@ -12,9 +12,9 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::clock::NSEC_PER_SEC;
-use crate::compact::{is_in_summary, round};
 use crate::dataset::{Dataset, Sample};
 use crate::result::Metric;
+use crate::store::thin::{is_in_summary, round};
 use crate::table;
 
 /// Quantiles of a summary.
@@ -33,24 +33,24 @@ struct Family {
 type Labels<'a> = Vec<(&'a str, String)>;
 
 /// Write `results` to `path`; its directory is created.
-pub fn write(results: &Dataset, path: &Path) -> Result<()> {
+pub fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     }
-    fs::write(path, text(results)).with_context(|| format!("writing {}", path.display()))?;
+    fs::write(path, text(dataset)).with_context(|| format!("writing {}", path.display()))?;
     table::say(&format!("written: {}\n", path.display()))
 }
 
 /// `results` as text.
-pub fn text(results: &Dataset) -> String {
+pub fn text(dataset: &Dataset) -> String {
     let mut families = vec![
-        info(results),
-        schedulers(results),
-        latencies(results),
-        longest(results),
+        info(dataset),
+        schedulers(dataset),
+        latencies(dataset),
+        longest(dataset),
     ];
-    families.extend(figures(results));
-    families.push(failures(results));
+    families.extend(figures(dataset));
+    families.push(failures(dataset));
     let mut text = String::new();
     for family in families.iter().filter(|family| !family.lines.is_empty()) {
         let _ = writeln!(text, "# HELP {} {}", family.name, family.help);
@@ -94,32 +94,32 @@ impl Family {
     }
 }
 
-fn info(results: &Dataset) -> Family {
+fn info(dataset: &Dataset) -> Family {
     let mut family = Family::gauge("scx_bench_info", "What the figures were measured on.");
     let labels = vec![
-        ("kernel", results.kernel.clone()),
-        ("qemu", results.qemu.clone()),
+        ("kernel", dataset.kernel.clone()),
+        ("qemu", dataset.qemu.clone()),
     ];
     family.add(&labels, 1.0);
     family
 }
 
-fn schedulers(results: &Dataset) -> Family {
+fn schedulers(dataset: &Dataset) -> Family {
     let mut family = Family::gauge("scx_bench_scheduler_info", "Version of each scheduler.");
-    for (name, version) in &results.schedulers {
+    for (name, version) in &dataset.schedulers {
         let labels = vec![("scheduler", name.clone()), ("version", version.clone())];
         family.add(&labels, 1.0);
     }
     family
 }
 
-fn latencies(results: &Dataset) -> Family {
+fn latencies(dataset: &Dataset) -> Family {
     let mut family = Family::new(
         "scx_bench_latency_seconds",
         "summary",
         "Latencies of a scenario by kind.",
     );
-    for_each_latency(results, |labels, summary| {
+    for_each_latency(dataset, |labels, summary| {
         let values = [
             summary.p50_ns,
             summary.p90_ns,
@@ -138,19 +138,19 @@ fn latencies(results: &Dataset) -> Family {
     family
 }
 
-fn longest(results: &Dataset) -> Family {
+fn longest(dataset: &Dataset) -> Family {
     let mut family = Family::gauge(
         "scx_bench_latency_max_seconds",
         "Longest latency of a scenario by kind.",
     );
-    for_each_latency(results, |labels, summary| {
+    for_each_latency(dataset, |labels, summary| {
         family.add(labels, seconds(summary.max_ns as f64));
     });
     family
 }
 
-fn for_each_latency(results: &Dataset, mut each: impl FnMut(&Labels, &crate::stats::Summary)) {
-    for sample in &results.samples {
+fn for_each_latency(dataset: &Dataset, mut each: impl FnMut(&Labels, &crate::stats::Summary)) {
+    for sample in &dataset.samples {
         for scenario in &sample.result.scenarios {
             for latency in &scenario.latencies {
                 let mut labels = labels(sample);
@@ -163,7 +163,7 @@ fn for_each_latency(results: &Dataset, mut each: impl FnMut(&Labels, &crate::sta
 }
 
 /// A family for each unit of the figures.
-fn figures(results: &Dataset) -> Vec<Family> {
+fn figures(dataset: &Dataset) -> Vec<Family> {
     let mut families = vec![
         Family::gauge("scx_bench_figure_seconds", "Figures that are times."),
         Family::gauge(
@@ -176,7 +176,7 @@ fn figures(results: &Dataset) -> Vec<Family> {
             "Figures that are counts or proportions.",
         ),
     ];
-    for sample in &results.samples {
+    for sample in &dataset.samples {
         for scenario in &sample.result.scenarios {
             // A detail such as `wake_p50` is in the summary of `wake` already.
             let is_told = |metric: &&Metric| {
@@ -209,12 +209,12 @@ fn unit(metric: &Metric) -> (usize, f64) {
     }
 }
 
-fn failures(results: &Dataset) -> Family {
+fn failures(dataset: &Dataset) -> Family {
     let mut family = Family::gauge(
         "scx_bench_failures",
         "Scenarios without a result, and starts that failed.",
     );
-    for sample in &results.samples {
+    for sample in &dataset.samples {
         family.add(&labels(sample), sample.result.failures.len() as f64);
     }
     family
@@ -258,8 +258,8 @@ mod tests {
     use crate::result::Better;
     use crate::testing;
 
-    fn parse(results: &Dataset) -> Scrape {
-        let lines = text(results);
+    fn parse(dataset: &Dataset) -> Scrape {
+        let lines = text(dataset);
         Scrape::parse(lines.lines().map(|line| Ok(line.to_string()))).unwrap()
     }
 
@@ -282,13 +282,13 @@ mod tests {
 
     #[test]
     fn a_parser_finds_every_figure_in_base_units() {
-        let mut results = testing::results(&[("a", &[1.5, 2.5]), ("b", &[3.5])]);
-        let figures = &mut results.samples[0].result.scenarios[0].metrics;
+        let mut dataset = testing::dataset(&[("a", &[1.5, 2.5]), ("b", &[3.5])]);
+        let figures = &mut dataset.samples[0].result.scenarios[0].metrics;
         figures.push(testing::metric("idle", 12.5, "%", Better::Lower));
         figures.push(testing::metric("busy", 3.0, "1/1000", Better::Lower));
         figures.push(testing::metric("switches", 800.0, "1/s", Better::Neither));
         figures.push(testing::metric("missed", 2.0, "", Better::Lower));
-        let scrape = parse(&results);
+        let scrape = parse(&dataset);
 
         let times = gauges(&scrape, "scx_bench_figure_seconds", &[("scheduler", "a")]);
         assert_eq!(times, [0.0015, 0.0025]);
@@ -309,9 +309,9 @@ mod tests {
 
     #[test]
     fn latencies_are_summaries_with_sum_and_count() {
-        let results = testing::results(&[("a", &[1.5])]);
-        let summary = &results.samples[0].result.scenarios[0].latencies[0].summary;
-        let scrape = parse(&results);
+        let dataset = testing::dataset(&[("a", &[1.5])]);
+        let summary = &dataset.samples[0].result.scenarios[0].latencies[0].summary;
+        let scrape = parse(&dataset);
         let name = "scx_bench_latency_seconds";
         let found = scrape.samples.iter().find(|sample| sample.metric == name);
         let Value::Summary(quantiles) = &found.unwrap().value else {
@@ -320,24 +320,24 @@ mod tests {
         assert_eq!(quantiles.len(), QUANTILES.len());
         assert_eq!(quantiles[2].quantile, 0.99);
         assert_eq!(quantiles[2].count, seconds(summary.p99_ns as f64));
-        let text = text(&results);
+        let text = text(&dataset);
         assert!(text.contains("scx_bench_latency_seconds_count{"), "{text}");
     }
 
     #[test]
     fn labels_survive_whatever_is_in_them() {
-        let mut results = testing::results(&[("a", &[1.0])]);
-        results.qemu = "a \"b\" c\\d\ne".into();
-        let text = text(&results);
+        let mut dataset = testing::dataset(&[("a", &[1.0])]);
+        dataset.qemu = "a \"b\" c\\d\ne".into();
+        let text = text(&dataset);
         assert!(text.contains(r#"qemu="a \"b\" c\\d\ne"}"#), "{text}");
-        let scrape = parse(&results);
+        let scrape = parse(&dataset);
         let info = scrape.samples.iter().find(|s| s.metric == "scx_bench_info");
         assert!(info.unwrap().labels.get("qemu").unwrap().contains("b"));
     }
 
     #[test]
     fn every_family_is_announced_once_and_stands_together() {
-        let text = text(&testing::results(&[("a", &[1.0]), ("b", &[2.0])]));
+        let text = text(&testing::dataset(&[("a", &[1.0]), ("b", &[2.0])]));
         let mut seen: Vec<&str> = Vec::new();
         let names = text.lines().map(|line| {
             let line = line.strip_prefix("# HELP ").unwrap_or(line);

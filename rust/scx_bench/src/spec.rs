@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which schedulers are compared, as named on the command line.
+//!
+//! Not here: how a program is found or built (`candidate`, `peers`).
 
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
 use crate::peers::{self, Peer};
+
+/// Which schedulers are measured.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SpecArgs {
+    /// Schedulers: `default` (the kernel's), published ones by name, `peers` for all of those,
+    /// and `NAME=PATH ARGS` for a program of this machine. Separated by commas; repeatable.
+    /// All but `default` need a kernel with sched_ext, and root on this machine.
+    #[arg(long, value_name = "LIST", default_value = DEFAULT)]
+    pub sched: Vec<String>,
+    /// Published schedulers instead of those that are known: a JSON list of `name` and `version`,
+    /// and a `label` for tables where the name would not do.
+    #[arg(long, value_name = "FILE")]
+    pub peers: Option<PathBuf>,
+}
 
 /// Name of the kernel's own scheduler.
 pub const DEFAULT: &str = "default";
@@ -25,7 +41,7 @@ pub enum Source {
     /// The kernel's own; nothing is started.
     Kernel,
     /// A published one.
-    Published(&'static Peer),
+    Published(Peer),
     /// A program of this machine, with its arguments.
     Program {
         /// The program's path.
@@ -33,6 +49,13 @@ pub enum Source {
         /// Its arguments.
         args: Vec<String>,
     },
+}
+
+impl SpecArgs {
+    /// All that are named, in order.
+    pub fn specs(&self) -> Result<Vec<Spec>> {
+        parse_all(&self.sched, &peers::read(self.peers.as_deref())?)
+    }
 }
 
 impl Spec {
@@ -50,11 +73,11 @@ impl Spec {
     }
 }
 
-/// The schedulers of all `--sched` values, in order.
+/// The schedulers of all `--sched` values, in order; `peers` are the published ones.
 ///
 /// A value is a list of names separated by commas, or one `NAME=PATH ARGS`,
 /// where a comma belongs to the arguments.
-pub fn parse_all(values: &[String]) -> Result<Vec<Spec>> {
+pub fn parse_all(values: &[String], peers: &[Peer]) -> Result<Vec<Spec>> {
     let mut specs: Vec<Spec> = Vec::new();
     for value in values {
         let is_program = value
@@ -76,7 +99,7 @@ pub fn parse_all(values: &[String]) -> Result<Vec<Spec>> {
                 specs.push(parse_program(&value[at..])?);
                 break;
             }
-            specs.extend(parse_names(name)?);
+            specs.extend(parse_names(name, peers)?);
         }
     }
     if specs.is_empty() {
@@ -90,31 +113,32 @@ pub fn parse_all(values: &[String]) -> Result<Vec<Spec>> {
     Ok(specs)
 }
 
-fn parse_names(name: &str) -> Result<Vec<Spec>> {
-    if name == DEFAULT {
-        return Ok(vec![Spec {
+fn parse_names(name: &str, peers: &[Peer]) -> Result<Vec<Spec>> {
+    let published = |peer: &Peer| Spec {
+        name: peer.name.clone(),
+        source: Source::Published(peer.clone()),
+    };
+    let found: Vec<Spec> = match name {
+        DEFAULT => vec![Spec {
             name: name.to_string(),
             source: Source::Kernel,
-        }]);
-    }
-    let published = |peer: &'static Peer| Spec {
-        name: peer.name.to_string(),
-        source: Source::Published(peer),
+        }],
+        "peers" => peers.iter().map(published).collect(),
+        _ => peers
+            .iter()
+            .filter(|peer| peer.name == name)
+            .map(published)
+            .collect(),
     };
-    if name == "peers" {
-        return Ok(peers::PEERS.iter().map(published).collect());
+    if found.is_empty() {
+        let known: Vec<&str> = peers.iter().map(|peer| peer.name.as_str()).collect();
+        bail!(
+            "no published scheduler `{name}` is known (known: {DEFAULT}, peers, {}); a program \
+             is named as NAME=PATH",
+            known.join(", ")
+        );
     }
-    match peers::find(name) {
-        Some(peer) => Ok(vec![published(peer)]),
-        None => {
-            let known: Vec<&str> = peers::PEERS.iter().map(|peer| peer.name).collect();
-            bail!(
-                "no published scheduler `{name}` is known (known: {DEFAULT}, peers, {}); a program \
-                 is named as NAME=PATH",
-                known.join(", ")
-            )
-        }
-    }
+    Ok(found)
 }
 
 fn parse_program(value: &str) -> Result<Spec> {
@@ -142,12 +166,8 @@ mod tests {
     use super::*;
 
     fn parse(values: &[&str]) -> Result<Vec<Spec>> {
-        parse_all(
-            &values
-                .iter()
-                .map(|value| value.to_string())
-                .collect::<Vec<_>>(),
-        )
+        let sched = values.iter().map(|value| value.to_string()).collect();
+        SpecArgs { sched, peers: None }.specs()
     }
 
     #[test]

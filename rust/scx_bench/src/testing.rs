@@ -59,7 +59,7 @@ pub fn sample(scheduler: &str, seed: u64, scenarios: Vec<ScenarioResult>) -> Sam
 
 /// Results of `saturation`: each scheduler with its wake p99 in ms for seeds 1
 /// and on. The latencies behind it rise evenly to a hundredth above it.
-pub fn results(columns: &[(&str, &[f64])]) -> Dataset {
+pub fn dataset(columns: &[(&str, &[f64])]) -> Dataset {
     let mut samples = Vec::new();
     for (name, values) in columns {
         for (seed, &value) in (1..).zip(*values) {
@@ -69,19 +69,14 @@ pub fn results(columns: &[(&str, &[f64])]) -> Dataset {
             samples.push(sample(name, seed, vec![found]));
         }
     }
+    let seeds = columns.iter().map(|(_, values)| values.len() as u64).max();
+    let version = |name: &str| (name.to_string(), format!("{name} 1.0"));
     Dataset {
         kernel: "6.18".into(),
         qemu: "QEMU 10".into(),
-        seeds: columns
-            .iter()
-            .map(|(_, v)| v.len() as u64)
-            .max()
-            .unwrap_or(0),
-        command: String::new(),
-        schedulers: columns
-            .iter()
-            .map(|(name, _)| (name.to_string(), format!("{name} 1.0")))
-            .collect(),
+        seeds: seeds.unwrap_or(0),
+        schedulers: columns.iter().map(|(name, _)| version(name)).collect(),
         samples,
+        ..Dataset::default()
     }
 }

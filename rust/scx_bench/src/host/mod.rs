@@ -14,7 +14,10 @@
 //!      `hotplug`).
 //!
 //! Here figures differ from repeat to repeat, so each is told with its
-//! confidence interval; see `interval`.
+//! confidence interval (`summary`, `interval`); `noise` says what makes them
+//! differ.
+//!
+//! Not here: what runs in a turn (`run`), the guest (`guest`).
 
 mod hotplug;
 mod interval;
@@ -23,22 +26,23 @@ mod summary;
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::cache;
+use crate::candidate::{self, Candidate, failed};
 use crate::clock::{self, NSEC_PER_MSEC, NSEC_PER_SEC, now_ns};
-use crate::compare;
 use crate::dataset::{Dataset, Sample};
 use crate::interrupt;
 use crate::output::{OutputArgs, Repeat};
-use crate::result::{Failure, RunResult};
+use crate::result::RunResult;
 use crate::run;
 use crate::scenario::{self, Scenario};
 use crate::scheduler;
-use crate::spec::{self, Source, Spec};
+use crate::spec::{Source, Spec, SpecArgs};
+use crate::store;
 use crate::table;
+use crate::text;
 use crate::tool::Running;
 
 /// Length of each measurement in the round that is thrown away, in seconds.
@@ -52,11 +56,9 @@ const GONE_POLL_NS: u64 = 50 * NSEC_PER_MSEC;
 /// Measure schedulers on this machine.
 #[derive(Debug, Clone, clap::Args)]
 pub struct HostArgs {
-    /// Schedulers: `default` (the kernel's), published ones by name, `peers` for all of those,
-    /// and `NAME=PATH ARGS` for a program of this machine. Separated by commas; repeatable.
-    /// All but `default` need root and a kernel with sched_ext.
-    #[arg(long, value_name = "LIST", default_value = spec::DEFAULT)]
-    pub sched: Vec<String>,
+    /// Which schedulers.
+    #[command(flatten)]
+    pub sched: SpecArgs,
     /// Scenarios, separated by commas; see `scx_bench list`.
     #[arg(long, value_name = "LIST", default_value = "all")]
     pub scenario: String,
@@ -75,12 +77,6 @@ pub struct HostArgs {
     pub output: OutputArgs,
 }
 
-/// A scheduler with the command line that starts it; empty for the kernel's.
-struct Candidate {
-    spec: Spec,
-    words: Vec<String>,
-}
-
 /// One scheduler's turn in a round.
 struct Turn<'a> {
     candidate: &'a Candidate,
@@ -96,36 +92,32 @@ pub fn run(args: &HostArgs) -> Result<bool> {
     scenarios
         .iter()
         .try_for_each(|scenario| scenario.check_tools())?;
-    let specs = spec::parse_all(&args.sched)?;
+    let specs = args.sched.specs()?;
     check_machine(args, &specs)?;
     // Found out now rather than when everything has been measured.
     if let Some(dir) = &args.output.out {
         fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     }
-    let (candidates, unbuilt) = find_programs(specs)?;
+    let (command, subject) = (args.command(&specs), args.output.subject(&specs));
+    let (candidates, unbuilt) = candidate::find_all(specs, &store::cache_dir()?);
     for warning in noise::warnings()? {
         table::say(&format!("noise: {warning}\n"))?;
     }
-
-    let mut results = Dataset {
-        kernel: run::kernel_release(),
+    let mut dataset = Dataset {
         seeds: args.repeats,
-        command: args.command(),
-        schedulers: candidates
-            .iter()
-            .map(|candidate| (candidate.spec.name.clone(), candidate.spec.describe()))
-            .collect(),
+        command,
+        subject,
         samples: unbuilt,
-        ..Dataset::default()
+        ..Dataset::new(&run::kernel_release(), &candidates)
     };
-    results
+    dataset
         .samples
         .extend(run_all(args, &scenarios, &candidates)?);
-    let said = table::say(&(compare::tables(&results) + &summary::text(&results)));
-    let written = args.output.write(&results, &args.sched);
-    written.or_else(|error| rescue_results(&results, error))?;
+    let said = table::say(&(text::tables(&dataset) + &summary::text(&dataset)));
+    let written = args.output.write(&dataset);
+    written.or_else(|error| rescue_results(&dataset, error))?;
     said?;
-    Ok(results.is_whole())
+    Ok(dataset.is_whole())
 }
 
 /// An error if this machine cannot do what `args` ask for.
@@ -204,7 +196,7 @@ fn run_all(
 
 impl HostArgs {
     /// What to type to get the same again.
-    fn command(&self) -> String {
+    fn command(&self, specs: &[Spec]) -> String {
         let mut options = format!("--repeats {}", self.repeats);
         if !self.cpus.is_empty() {
             let numbers: Vec<String> = self.cpus.iter().map(usize::to_string).collect();
@@ -213,7 +205,7 @@ impl HostArgs {
         self.output.repeat(&Repeat {
             program: "scx_bench host",
             options,
-            sched: &self.sched,
+            specs,
             scenario: &self.scenario,
             seconds: self.seconds,
         })
@@ -265,9 +257,10 @@ impl Turn<'_> {
             format!("--json={report}"),
         ];
         words.extend(seconds.map(|seconds| format!("--seconds={seconds}")));
-        if !self.candidate.words.is_empty() {
-            words.push("--".to_string());
-            words.extend(self.candidate.words.iter().cloned());
+        if let Some(program) = &self.candidate.program {
+            let path = program.path.to_string_lossy().into_owned();
+            words.extend(["--".to_string(), path]);
+            words.extend(program.args.iter().cloned());
         }
         words
     }
@@ -284,55 +277,8 @@ impl Turn<'_> {
     }
 }
 
-/// The command line of each scheduler, built where necessary; samples that say
-/// why for those that have none.
-fn find_programs(specs: Vec<Spec>) -> Result<(Vec<Candidate>, Vec<Sample>)> {
-    let cache_dir = cache::default_dir()?;
-    let mut candidates = Vec::new();
-    let mut unbuilt = Vec::new();
-    for spec in specs {
-        let words = match &spec.source {
-            Source::Kernel => Ok(Vec::new()),
-            Source::Published(peer) => peer
-                .program(&cache_dir)
-                .map(|path| vec![path.to_string_lossy().into_owned()]),
-            Source::Program { path, args } => absolute(path).map(|path| {
-                let program = std::iter::once(path.to_string_lossy().into_owned());
-                program.chain(args.iter().cloned()).collect()
-            }),
-        };
-        match words {
-            Ok(words) => candidates.push(Candidate { spec, words }),
-            Err(error) => unbuilt.push(Sample {
-                scheduler: spec.name,
-                topology: String::new(),
-                cpus: 0,
-                seed: 0,
-                result: failed(&format!("{error:#}")),
-            }),
-        }
-    }
-    Ok((candidates, unbuilt))
-}
-
-/// The turn's process works elsewhere. Links stay: a program may go by its name.
-fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).with_context(|| format!("finding {}", path.display()))
-}
-
 fn read_report(report: &File) -> Option<RunResult> {
     serde_json::from_reader(report).ok()
-}
-
-fn failed(message: &str) -> RunResult {
-    let failure = Failure {
-        scenario: None,
-        message: message.to_string(),
-    };
-    RunResult {
-        failures: vec![failure],
-        ..RunResult::default()
-    }
 }
 
 /// Wait until the kernel's own scheduler schedules again: whatever came next
@@ -353,12 +299,12 @@ fn wait_until_gone() -> Result<()> {
 
 /// Results that could not be written where they should be go elsewhere, since
 /// nobody can measure the same again. An error in any case.
-fn rescue_results(results: &Dataset, error: anyhow::Error) -> Result<()> {
+fn rescue_results(dataset: &Dataset, error: anyhow::Error) -> Result<()> {
     let dir = std::env::temp_dir().join(format!("scx_bench-{}", std::process::id()));
-    match results.write(&dir) {
+    match dataset.write(&dir) {
         Ok(()) => Err(error),
         Err(_) => {
-            table::say(&(serde_json::to_string(results)? + "\n"))?;
+            table::say(&(serde_json::to_string(dataset)? + "\n"))?;
             Err(error.context("the results stand above, as JSON"))
         }
     }

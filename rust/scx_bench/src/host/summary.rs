@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Means with their confidence intervals, and what cannot be concluded.
+//!
+//! Not here: medians side by side (`text`).
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -21,23 +23,18 @@ struct Cell {
 
 /// Every headline figure under every scheduler: mean ± half of the 95%
 /// confidence interval, and whether it differs from the first scheduler's.
-pub fn text(results: &Dataset) -> String {
+pub fn text(dataset: &Dataset) -> String {
     let mut text = String::new();
-    let numbers: BTreeSet<u32> = results.samples.iter().map(|sample| sample.cpus).collect();
+    let numbers: BTreeSet<u32> = dataset.samples.iter().map(|sample| sample.cpus).collect();
     for cpus in numbers.into_iter().filter(|&cpus| cpus > 0) {
-        let samples: Vec<&Sample> = results
-            .samples
-            .iter()
-            .filter(|sample| sample.cpus == cpus)
-            .collect();
         let _ = writeln!(
             text,
             "\n{cpus} CPUs, mean of {} repeats ± half of the 95% confidence interval",
-            results.seeds
+            dataset.seeds
         );
         let mut noisy = 0;
-        for (scenario, metric) in headlines(&samples) {
-            let cells = cells(results, &samples, &scenario, &metric.name);
+        for (scenario, metric) in dataset.headlines(|sample| sample.cpus == cpus) {
+            let cells = cells(dataset, cpus, &scenario, &metric.name);
             noisy += cells
                 .iter()
                 .filter(|cell| cell.interval.variation > NOISY)
@@ -80,74 +77,30 @@ fn line(scenario: &str, metric: &Metric, cells: &[Cell]) -> String {
     line
 }
 
-/// The headline figures that any sample has, in the order they were measured.
-fn headlines(samples: &[&Sample]) -> Vec<(String, Metric)> {
-    let mut found: Vec<(String, Metric)> = Vec::new();
-    for result in samples.iter().flat_map(|sample| &sample.result.scenarios) {
-        for metric in result.metrics.iter().filter(|metric| metric.headline) {
-            let is_known = found
-                .iter()
-                .any(|(id, other)| *id == result.scenario && other.name == metric.name);
-            if !is_known {
-                found.push((result.scenario.clone(), metric.clone()));
-            }
-        }
-    }
-    found
-}
-
 /// Schedulers without a result in every repeat have no cell.
-fn cells(results: &Dataset, samples: &[&Sample], scenario: &str, metric: &str) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for (scheduler, _) in &results.schedulers {
-        let values: Vec<f64> = samples
-            .iter()
-            .filter(|sample| sample.scheduler == *scheduler)
-            .flat_map(|sample| &sample.result.scenarios)
-            .filter(|result| result.scenario == scenario)
-            .filter_map(|result| result.metric(metric))
-            .map(|metric| metric.value)
-            .collect();
-        if values.len() as u64 != results.seeds {
-            continue;
-        }
-        cells.extend(Interval::of(&values).map(|interval| Cell {
-            scheduler: scheduler.clone(),
+fn cells(dataset: &Dataset, cpus: u32, scenario: &str, metric: &str) -> Vec<Cell> {
+    let cell = |(scheduler, _): &(String, String)| {
+        let is_meant = |sample: &Sample| sample.cpus == cpus && sample.scheduler == *scheduler;
+        let values = dataset.values(scenario, metric, is_meant);
+        let interval = Interval::of(&values).filter(|_| values.len() as u64 == dataset.seeds)?;
+        Some(Cell {
+            scheduler: dataset.label(scheduler),
             interval,
-        }));
-    }
-    cells
+        })
+    };
+    dataset.schedulers.iter().filter_map(cell).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Better, Findings, RunResult, ScenarioResult};
+    use crate::result::Better;
+    use crate::testing;
 
     fn sample(scheduler: &str, repeat: u64, value: f64) -> Sample {
-        let mut findings = Findings::default();
-        findings.headline("wake_p99", value, "ms", Better::Lower);
-        let scenario = ScenarioResult {
-            scenario: "saturation".into(),
-            cpus: 2,
-            seed: repeat,
-            seconds: 1.0,
-            metrics: findings.metrics,
-            latencies: Vec::new(),
-            groups: Vec::new(),
-            machine: findings.machine,
-            callbacks: Vec::new(),
-        };
-        Sample {
-            scheduler: scheduler.into(),
-            topology: "host".into(),
-            cpus: 2,
-            seed: repeat,
-            result: RunResult {
-                scenarios: vec![scenario],
-                ..RunResult::default()
-            },
-        }
+        let figure = testing::metric("wake_p99", value, "ms", Better::Lower);
+        let scenario = testing::scenario("saturation", repeat, vec![figure]);
+        testing::sample(scheduler, repeat, vec![scenario])
     }
 
     fn text_of(a: [f64; 3], b: &[f64]) -> String {

@@ -14,12 +14,12 @@ mod tables;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::compare;
 use crate::dataset::Dataset;
 use crate::prometheus;
 use crate::table;
+use crate::text;
 use model::Model;
 
 /// Name of the page in its directory.
@@ -46,36 +46,31 @@ pub struct ReportArgs {
 /// everything has a result.
 pub fn run(args: &ReportArgs) -> Result<bool> {
     let all = args.files.iter().map(|file| Dataset::read(file));
-    let results = Dataset::merge(all.collect::<Result<_>>()?)?;
-    if let Some(subject) = &args.subject
-        && !results.schedulers.iter().any(|(name, _)| name == subject)
-    {
-        let names: Vec<&str> = results.schedulers.iter().map(|(n, _)| n.as_str()).collect();
-        bail!(
-            "--subject {subject} was not measured; there are: {}",
-            names.join(", ")
-        );
+    let mut dataset = Dataset::merge(all.collect::<Result<_>>()?)?;
+    if let Some(subject) = &args.subject {
+        dataset.check_scheduler(subject)?;
+        dataset.subject = Some(subject.clone());
     }
-    table::say(&compare::tables(&results))?;
+    table::say(&text::tables(&dataset))?;
     if let Some(path) = &args.html {
-        write(&results, args.subject.as_deref(), path)?;
+        write(&dataset, path)?;
     }
     if let Some(path) = &args.prometheus {
-        prometheus::write(&results, path)?;
+        prometheus::write(&dataset, path)?;
     }
-    Ok(results.is_whole())
+    Ok(dataset.is_whole())
 }
 
-/// Write the page about `results` to `path`. It lists the losses of `subject`,
-/// if that was measured.
-pub fn write(results: &Dataset, subject: Option<&str>, path: &Path) -> Result<()> {
-    let html = html(results, subject)?;
+/// Write the page about `dataset` to `path`. It lists the losses of its
+/// subject, if that was measured.
+pub fn write(dataset: &Dataset, path: &Path) -> Result<()> {
+    let html = html(dataset)?;
     fs::write(path, html).with_context(|| format!("writing {}", path.display()))?;
     table::say(&format!("written: {}\n", path.display()))
 }
 
-fn html(results: &Dataset, subject: Option<&str>) -> Result<String> {
-    let model = Model::of(results, subject);
+fn html(dataset: &Dataset) -> Result<String> {
+    let model = Model::of(dataset);
     let data = serde_json::to_string(&model).context("writing JSON")?;
     // In JSON `<` stands in strings only; without it there is no way out of the
     // script element.
@@ -90,13 +85,14 @@ mod tests {
     use crate::testing;
 
     fn example() -> Dataset {
-        let mut results = testing::results(&[
+        let mut dataset = testing::dataset(&[
             ("default", &[2.0, 2.2, 2.1]),
             ("mine", &[3.0, 3.1, 3.2]),
             ("<odd>", &[9.0]),
         ]);
-        results.command = "scx_bench guest --seeds 3".into();
-        for sample in &mut results.samples {
+        dataset.command = "scx_bench guest --seeds 3".into();
+        dataset.subject = Some("mine".into());
+        for sample in &mut dataset.samples {
             let seed = sample.seed;
             let figures = vec![
                 testing::metric("ratio", 9.0 + seed as f64 / 10.0, "", Better::Near(9.3)),
@@ -105,12 +101,12 @@ mod tests {
             let nice = testing::scenario("nice", seed, figures);
             sample.result.scenarios.push(nice);
         }
-        results
+        dataset
     }
 
     #[test]
     fn the_page_stands_alone_and_says_what_it_is_about() {
-        let html = html(&example(), Some("mine")).unwrap();
+        let html = html(&example()).unwrap();
         for word in [
             "6.18",
             "QEMU 10",
@@ -130,25 +126,25 @@ mod tests {
 
     #[test]
     fn a_real_machine_is_measured_in_repeats() {
-        let mut results = example();
-        results.qemu.clear();
-        let html = html(&results, None).unwrap();
+        let mut dataset = example();
+        dataset.qemu.clear();
+        let html = html(&dataset).unwrap();
         assert!(html.contains("median of 3 repeats"));
         assert!(!html.contains("seeds, ") && !html.contains("A seed"));
     }
 
     #[test]
     fn names_cannot_break_out_of_the_page() {
-        let mut results = example();
-        results.schedulers[1].1 = "</script><b>".into();
-        let html = html(&results, None).unwrap();
+        let mut dataset = example();
+        dataset.schedulers[1].1 = "</script><b>".into();
+        let html = html(&dataset).unwrap();
         assert!(!html.contains("<odd>"), "a name is markup");
         assert_eq!(html.matches("</script>").count(), 1);
     }
 
     #[test]
     fn the_data_in_the_page_is_what_it_shows() {
-        let html = html(&example(), Some("mine")).unwrap();
+        let html = html(&example()).unwrap();
         let (_, data) = html.split_once("type=\"application/json\">").unwrap();
         let (data, _) = data.split_once("</script>").unwrap();
         let data: serde_json::Value = serde_json::from_str(data).unwrap();
@@ -160,7 +156,7 @@ mod tests {
 
     #[test]
     fn tags_are_balanced() {
-        let html = html(&example(), Some("mine")).unwrap();
+        let html = html(&example()).unwrap();
         for tag in [
             "section", "table", "tr", "td", "th", "div", "svg", "g", "p", "ul", "li",
         ] {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the page shows, computed once: figures, curves, duels and losses.
+//!
+//! Not here: how it looks (`page`, `tables`, `chart`).
 
 use serde::Serialize;
 
-use crate::compact;
 use crate::compare::{self, Row, Score};
 use crate::dataset::{Dataset, Sample};
 use crate::result::Better;
 use crate::scenario::{EXTRA_SCENARIOS, SCENARIOS};
 use crate::stats::{Spread, Summary, median};
+use crate::store::thin;
+use crate::text;
 
 /// Colours that `style.css` has, besides that of the subject.
 const NR_COLOURS: usize = 12;
@@ -108,46 +111,46 @@ pub struct Curve {
 }
 
 impl Model {
-    /// The page about `results`, with the losses of `subject`.
-    pub fn of(results: &Dataset, subject: Option<&str>) -> Self {
-        let is_subject = |(name, _): &(String, String)| Some(name.as_str()) == subject;
-        let subject = results.schedulers.iter().position(is_subject);
+    /// The page about `results`, with the losses of its subject.
+    pub fn of(dataset: &Dataset) -> Self {
+        let is_subject = |(name, _): &(String, String)| Some(name) == dataset.subject.as_ref();
+        let subject = dataset.schedulers.iter().position(is_subject);
         let scheduler = |(name, version): &(String, String)| Scheduler {
-            name: name.clone(),
+            name: dataset.label(name),
             version: version.clone(),
         };
-        let machines = results.machines();
+        let machines = dataset.machines();
         Self {
-            kernel: results.kernel.clone(),
-            qemu: results.qemu.clone(),
-            repetition: results.repetition(),
-            commands: results.command.lines().map(str::to_string).collect(),
-            schedulers: results.schedulers.iter().map(scheduler).collect(),
+            kernel: dataset.kernel.clone(),
+            qemu: dataset.qemu.clone(),
+            repetition: dataset.repetition(),
+            commands: dataset.command.lines().map(str::to_string).collect(),
+            schedulers: dataset.schedulers.iter().map(scheduler).collect(),
             subject,
             machines: machines
                 .into_iter()
-                .map(|(topology, cpus)| Machine::of(results, topology, cpus, subject))
+                .map(|(topology, cpus)| Machine::of(dataset, topology, cpus, subject))
                 .collect(),
-            failures: compare::failures(results),
+            failures: text::failures(dataset),
         }
     }
 }
 
 impl Machine {
-    fn of(results: &Dataset, topology: &str, cpus: u32, subject: Option<usize>) -> Self {
-        let names: Vec<&str> = results.schedulers.iter().map(|(n, _)| n.as_str()).collect();
-        let nr_samples = |index: &usize| results.nr_samples(names[*index], topology);
+    fn of(dataset: &Dataset, topology: &str, cpus: u32, subject: Option<usize>) -> Self {
+        let names: Vec<&str> = dataset.schedulers.iter().map(|(n, _)| n.as_str()).collect();
+        let nr_samples = |index: &usize| dataset.nr_samples(names[*index], topology);
         let columns: Vec<usize> = (0..names.len())
             .filter(|index| nr_samples(index) > 0)
             .collect();
-        let mut rows = compare::rows(results, topology);
+        let mut rows = compare::rows(dataset, topology);
         for row in &mut rows {
             row.cells = columns.iter().map(|&index| row.cells[index]).collect();
             row.cells.iter_mut().flatten().for_each(round);
         }
         let names: Vec<&str> = columns.iter().map(|&index| names[index]).collect();
         let is_here = |sample: &&Sample| sample.topology == topology && sample.cpus == cpus;
-        let samples: Vec<&Sample> = results.samples.iter().filter(is_here).collect();
+        let samples: Vec<&Sample> = dataset.samples.iter().filter(is_here).collect();
         let subject = columns.iter().position(|&index| Some(index) == subject);
         Self {
             cpus,
@@ -208,7 +211,7 @@ impl View<'_> {
 /// Leave out digits that nobody reads.
 fn round(cell: &mut Spread) {
     for value in [&mut cell.median, &mut cell.min, &mut cell.max] {
-        *value = compact::round(*value, 5);
+        *value = thin::round(*value, 5);
     }
 }
 
@@ -247,7 +250,7 @@ fn factor(better: Better, own: f64, best: f64) -> Option<f64> {
         Better::Higher => best / own,
         Better::Near(_) | Better::Neither => return None,
     };
-    (factor.is_finite() && factor > 0.0).then(|| compact::round(factor, 3))
+    (factor.is_finite() && factor > 0.0).then(|| thin::round(factor, 3))
 }
 
 fn scenarios(rows: &[Row], samples: &[&Sample], names: &[&str]) -> Vec<Scenario> {
@@ -317,7 +320,7 @@ impl Curve {
     fn of(summaries: &[&Summary]) -> Option<Self> {
         let middle = |get: fn(&Summary) -> u64| {
             let values: Vec<f64> = summaries.iter().map(|s| get(s) as f64).collect();
-            Some(compact::round(median(&values)?, 4) as u64)
+            Some(thin::round(median(&values)?, 4) as u64)
         };
         Some(Self {
             percentiles_ns: [
@@ -326,7 +329,7 @@ impl Curve {
                 middle(|s| s.p99_ns)?,
                 middle(|s| s.max_ns)?,
             ],
-            points: compact::thin_distribution(&pool(summaries)),
+            points: thin::thin_distribution(&pool(summaries)),
         })
     }
 }
@@ -364,16 +367,22 @@ mod tests {
     use crate::testing;
 
     fn example() -> Dataset {
-        testing::results(&[
+        testing::dataset(&[
             ("a", &[1.0, 1.1, 1.2]),
             ("b", &[4.0, 3.0, 2.0]),
             ("c", &[1.15]),
         ])
     }
 
+    fn about(subject: &str) -> Model {
+        let mut dataset = example();
+        dataset.subject = Some(subject.into());
+        Model::of(&dataset)
+    }
+
     #[test]
     fn losses_name_the_best_and_the_factor() {
-        let model = Model::of(&example(), Some("b"));
+        let model = about("b");
         let machine = &model.machines[0];
         assert_eq!(machine.losses.len(), 1);
         assert_eq!(machine.losses[0].winner, 0);
@@ -384,9 +393,9 @@ mod tests {
 
     #[test]
     fn who_is_as_good_as_the_best_has_no_losses() {
-        let model = Model::of(&example(), Some("c"));
+        let model = about("c");
         assert!(model.machines[0].losses.is_empty());
-        assert_eq!(Model::of(&example(), Some("nobody")).subject, None);
+        assert_eq!(about("d").subject, None);
     }
 
     #[test]
@@ -406,21 +415,21 @@ mod tests {
 
     #[test]
     fn a_scheduler_that_did_not_run_on_a_machine_has_no_column_there() {
-        let mut results = example();
-        results.samples.retain(|sample| sample.scheduler != "a");
-        let model = Model::of(&results, None);
+        let mut dataset = example();
+        dataset.samples.retain(|sample| sample.scheduler != "a");
+        let model = Model::of(&dataset);
         assert_eq!(model.machines[0].columns, [1, 2]);
         assert_eq!(model.machines[0].rows[0].cells.len(), 2);
     }
 
     #[test]
     fn only_latencies_of_headlines_are_shown() {
-        let mut results = example();
-        for sample in &mut results.samples {
+        let mut dataset = example();
+        for sample in &mut dataset.samples {
             let other = testing::latency("burst", 1_000);
             sample.result.scenarios[0].latencies.push(other);
         }
-        let model = Model::of(&results, None);
+        let model = Model::of(&dataset);
         let latencies = &model.machines[0].scenarios[0].latencies;
         assert_eq!(latencies.len(), 1);
         assert_eq!(latencies[0].name, "wake");
