@@ -109,10 +109,13 @@ impl Dataset {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        if let Ok(run) = serde_json::from_str::<RunResult>(text) {
-            return Ok(Self::of_run(run));
+        // A program that runs scenarios several times may write one result after
+        // the other.
+        let runs = serde_json::Deserializer::from_str(text).into_iter::<RunResult>();
+        match runs.collect::<Result<Vec<_>, _>>() {
+            Ok(runs) => Self::merge(runs.into_iter().map(Self::of_run).collect()),
+            Err(_) => Ok(serde_json::from_str(text)?),
         }
-        Ok(serde_json::from_str(text)?)
     }
 
     /// The dataset of committed results. They have to be of one workload, kernel
@@ -158,11 +161,7 @@ impl Dataset {
 
     /// The results of a single run on a machine of which nothing else is known.
     pub fn of_run(run: RunResult) -> Self {
-        let name = match run.scheduler.as_str() {
-            "" => spec::DEFAULT,
-            name => name,
-        };
-        let (name, version) = (name.to_string(), run.scheduler.clone());
+        let (name, version) = (name_in_kernel(&run.scheduler), run.scheduler.clone());
         let first = run.scenarios.first();
         let cpus = first.map_or(0, |scenario| scenario.cpus as u32);
         let sample = Sample {
@@ -359,6 +358,21 @@ impl Dataset {
     }
 }
 
+/// The name of a scheduler as the kernel tells it, without the version and the
+/// platform of its build, which may stand at its end.
+fn name_in_kernel(ops: &str) -> String {
+    let is_version = |(at, _): &(usize, &str)| {
+        let rest = ops.get(at + 1..).unwrap_or_default();
+        rest.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let end = ops.match_indices('_').find(is_version);
+    let name = end.and_then(|(at, _)| ops.get(..at)).unwrap_or(ops);
+    match name {
+        "" => spec::DEFAULT.to_string(),
+        _ => name.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -402,6 +416,20 @@ mod tests {
         assert_eq!(results.schedulers[0].0, "default");
         assert_eq!(results.machines(), [("", 4)]);
         assert_eq!(results.samples[0].result, run);
+    }
+
+    #[test]
+    fn runs_one_after_the_other_are_joined_by_the_names_of_schedulers() {
+        let mut run = testing::dataset(&[("a", &[1.0])]).samples[0].result.clone();
+        let first = serde_json::to_string(&run).unwrap();
+        run.scheduler = "odd_name_6.0.0_x86_64_unknown_linux_gnu".into();
+        let both = format!("{first}\n{}\n", serde_json::to_string(&run).unwrap());
+        let dataset = Dataset::parse(&both).unwrap();
+        let names = dataset.schedulers.iter().map(|(name, _)| name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["default", "odd_name"]);
+        assert_eq!(dataset.samples.len(), 2);
+        assert!(Dataset::parse(&both[..both.len() - 40]).is_err());
+        assert!(Dataset::parse("").is_err());
     }
 
     #[test]

@@ -2,12 +2,12 @@
 //! `cargo xtask bench`: `scx_bench guest`, with our scheduler in its list, and
 //! `scx_bench gate`, with our baseline.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use etcetera::base_strategy::{BaseStrategy, Xdg};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
@@ -131,13 +131,9 @@ fn has(rest: &[String], option: &str) -> bool {
 
 /// A file for the figures of this run: `~/.cache/pandemonium/VERSION-TIME.prom`.
 fn prometheus_file(version: &str) -> Result<PathBuf> {
-    let cache = env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| env::home_dir().map(|home| home.join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME says where to keep figures")?;
+    let dirs = Xdg::new().context("finding the directory for caches")?;
     let name = format!("{version}-{}.prom", timestamp(OffsetDateTime::now_utc()));
-    Ok(cache.join(OURS).join(name))
+    Ok(dirs.cache_dir().join(OURS).join(name))
 }
 
 /// A time in the shape that sorts and needs no quotes: 20261121T090807Z.

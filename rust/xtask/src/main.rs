@@ -9,7 +9,6 @@
 //! (scx_bench), anything about scheduling.
 
 mod bench;
-mod compare;
 mod interrupt;
 mod kernel;
 mod process;

@@ -9,6 +9,7 @@
 //!
 //! An option that only a guest understands asks for the guest.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -19,7 +20,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use scx_guest::{Guest, Kernel, quote};
 
-use crate::compare;
 use crate::interrupt;
 use crate::process;
 use crate::setup::{self, Purpose};
@@ -178,8 +178,16 @@ fn in_guest(args: &Args) -> Result<()> {
         "the run in the guest failed (exit {})",
         outcome.exit_code
     );
-    print!("\n{}", compare::table(&compare::read(&outcome.report)?));
-    Ok(())
+    print_comparison(&workspace, &outcome.report)
+}
+
+/// Both runs side by side, from the results that the guest reported.
+fn print_comparison(workspace: &Workspace, report: &[u8]) -> Result<()> {
+    let mut file = tempfile::NamedTempFile::new().context("opening a file for the results")?;
+    file.write_all(report).context("writing the results")?;
+    println!();
+    let mut command = Command::new(workspace.binary("scx_bench"));
+    process::run(command.args(["report", "--brief"]).arg(file.path()))
 }
 
 /// The error without the guest's last lines, which are on the screen already.

@@ -28,9 +28,13 @@ pub const FILE_NAME: &str = "report.html";
 /// Join results and show them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ReportArgs {
-    /// Files that `--out` of `scx_bench guest` or `host`, or `scx_bench run --json` wrote.
+    /// Files that `--out` of `scx_bench guest` or `host`, or `scx_bench run --json` wrote, and
+    /// directories of `--results`.
     #[arg(required = true, value_name = "RESULTS")]
     pub files: Vec<PathBuf>,
+    /// Print a small table of one scenario instead of all tables: wakeup latency and CPU share.
+    #[arg(long)]
+    pub brief: bool,
     /// Write a page with tables and pictures to this file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -51,7 +55,10 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
         dataset.check_scheduler(subject)?;
         dataset.subject = Some(subject.clone());
     }
-    table::say(&text::tables(&dataset))?;
+    table::say(&match args.brief {
+        true => text::brief(&dataset),
+        false => text::tables(&dataset),
+    })?;
     if let Some(path) = &args.html {
         write(&dataset, path)?;
     }
