@@ -198,14 +198,14 @@ impl Dataset {
         }
     }
 
-    /// What a scheduler is called where people read it: the one that all is
-    /// about as this one, another by its label or its name.
+    /// What a scheduler is called where people read it: its label if it has one,
+    /// its name, and beside that "this" for what it is all about.
     pub fn label(&self, scheduler: &str) -> String {
-        if self.subject.as_deref() == Some(scheduler) {
-            return format!("{scheduler} (this)");
+        match self.labels.get(scheduler) {
+            Some(label) => label.clone(),
+            None if self.subject.as_deref() == Some(scheduler) => format!("{scheduler} (this)"),
+            None => scheduler.to_string(),
         }
-        let label = self.labels.get(scheduler).map_or(scheduler, String::as_str);
-        label.to_string()
     }
 
     /// An error that names all schedulers unless this is one of them.
@@ -268,6 +268,17 @@ impl Dataset {
         }
         machines.sort_by_key(|&(_, cpus)| cpus);
         machines
+    }
+
+    /// The machine that most schedulers were measured on.
+    pub fn main_machine(&self) -> Option<(&str, u32)> {
+        let names = || self.schedulers.iter().map(|(name, _)| name);
+        let nr_schedulers = |topology: &str| {
+            let ran = |name: &&String| self.nr_samples(name, topology) > 0;
+            names().filter(ran).count()
+        };
+        let machines = self.machines().into_iter();
+        machines.max_by_key(|(topology, _)| nr_schedulers(topology))
     }
 
     /// Samples that a figure of this scheduler on this machine is expected in.

@@ -6,6 +6,8 @@
 //! what people feel, takes most of the room: 90%, 99% and 99.9% are equally far
 //! apart. Further left is better. Bars are plain boxes with text beside them,
 //! which stay legible on a narrow screen.
+//!
+//! Not here: the picture for a front page (`picture`).
 
 use maud::{Markup, html};
 
@@ -246,7 +248,7 @@ fn duration(ns: f64) -> String {
 }
 
 /// A coordinate: a tenth is finer than anything seen.
-fn tenth(value: f64) -> String {
+pub fn tenth(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_string).unwrap_or(text)
 }

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-//! One page that shows how schedulers compare: `report.html`.
+//! What people read who did not measure: `report.html`, a picture, a table.
 //!
-//! It is a single file without scripts, fonts or pictures from elsewhere, so it
-//! can be mailed, committed and read in ten years. `model` is what it shows,
+//! The page is a single file without scripts, fonts or pictures from elsewhere,
+//! so it can be mailed, committed and read in ten years. `model` is what it shows,
 //! also put into it as JSON; `page` is its text, `tables` and `chart` are what
-//! stands in it, `style.css` is how it looks.
+//! stands in it, `style.css` is how it looks. `picture` and `score` are for a
+//! front page.
+//!
+//! Not here: what is computed (`compare`), tables on the terminal (`text`).
 
 mod chart;
 mod model;
 mod page;
+mod picture;
+mod score;
 mod tables;
 
 use std::fs;
@@ -41,9 +46,19 @@ pub struct ReportArgs {
     /// Write the figures to this file, in the text format of Prometheus.
     #[arg(long, value_name = "FILE")]
     pub prometheus: Option<PathBuf>,
-    /// Whose losses the page lists.
+    /// Draw how long frames take, under the kernel's scheduler and the subject, into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub picture: Option<PathBuf>,
+    /// Renew the table of better and worse figures in this Markdown file, between the lines
+    /// `<!-- score:begin -->` and `<!-- score:end -->`.
+    #[arg(long, value_name = "FILE")]
+    pub score: Option<PathBuf>,
+    /// What the results are about: its losses are listed. Without it, what the results say.
     #[arg(long, value_name = "NAME")]
     pub subject: Option<String>,
+    /// What a scheduler is called where its name would not do. Repeatable.
+    #[arg(long, value_name = "NAME=LABEL", value_parser = parse_label)]
+    pub label: Vec<(String, String)>,
 }
 
 /// Print the tables of all files and write what was asked for. Returns whether
@@ -55,6 +70,10 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
         dataset.check_scheduler(subject)?;
         dataset.subject = Some(subject.clone());
     }
+    for (name, label) in &args.label {
+        dataset.check_scheduler(name)?;
+        dataset.labels.insert(name.clone(), label.clone());
+    }
     table::say(&match args.brief {
         true => text::brief(&dataset),
         false => text::tables(&dataset),
@@ -65,14 +84,32 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
     if let Some(path) = &args.prometheus {
         prometheus::write(&dataset, path)?;
     }
+    if let Some(path) = &args.picture {
+        write_text(path, &picture::svg(&dataset)?)?;
+    }
+    if let Some(path) = &args.score {
+        let page =
+            fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let page = score::renew(&page, &score::markdown(&dataset)?)
+            .with_context(|| format!("renewing {}", path.display()))?;
+        write_text(path, &page)?;
+    }
     Ok(dataset.is_whole())
+}
+
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    let (name, label) = text.split_once('=').ok_or("it is not NAME=LABEL")?;
+    Ok((name.to_string(), label.to_string()))
 }
 
 /// Write the page about `dataset` to `path`. It lists the losses of its
 /// subject, if that was measured.
 pub fn write(dataset: &Dataset, path: &Path) -> Result<()> {
-    let html = html(dataset)?;
-    fs::write(path, html).with_context(|| format!("writing {}", path.display()))?;
+    write_text(path, &html(dataset)?)
+}
+
+fn write_text(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
     table::say(&format!("written: {}\n", path.display()))
 }
 

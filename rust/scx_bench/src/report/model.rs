@@ -208,7 +208,7 @@ impl View<'_> {
     }
 }
 
-/// Leave out digits that nobody reads.
+/// Leave out digits that say nothing.
 fn round(cell: &mut Spread) {
     for value in [&mut cell.median, &mut cell.min, &mut cell.max] {
         *value = thin::round(*value, 5);

@@ -4,6 +4,8 @@
 //!
 //! A page of several machines shows one at a time, chosen at the top; a browser
 //! that cannot do that shows all of them.
+//!
+//! Not here: what it says (`model`).
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

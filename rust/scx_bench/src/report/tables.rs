@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tables of the page: duels, losses and all figures.
+//!
+//! Not here: curves and bars (`chart`).
 
 use maud::{Markup, html};
 

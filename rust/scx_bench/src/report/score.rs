@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+//! A small table for a front page: how many figures are better, as good and
+//! worse under the scheduler that the results are about than under each other.
+//!
+//! Not here: which of two figures is better (`compare`).
+
+use anyhow::{Context, Result};
+
+use crate::compare::{self, TIE};
+use crate::dataset::Dataset;
+use crate::spec;
+
+/// What the table stands between.
+const BEGIN: &str = "<!-- score:begin -->\n";
+const END: &str = "<!-- score:end -->\n";
+
+/// The table with the rule that made it, as Markdown.
+pub fn markdown(dataset: &Dataset) -> Result<String> {
+    let subject = dataset
+        .subject
+        .as_deref()
+        .context("no --subject is named")?;
+    let (topology, cpus) = dataset.main_machine().context("nothing was measured")?;
+    let rows = compare::rows(dataset, topology);
+    let schedulers = &dataset.schedulers;
+    let index = schedulers.iter().position(|(name, _)| name == subject);
+    let index = index.with_context(|| format!("{subject} was not measured"))?;
+    let scores = &compare::matrix(&rows, schedulers.len())[index];
+    let mut lines = Vec::new();
+    let mut nr_figures = 0;
+    for ((name, version), score) in schedulers.iter().zip(scores) {
+        let (nr_samples, nr_judged) = (
+            dataset.nr_samples(name, topology),
+            score.wins + score.ties + score.losses,
+        );
+        if name == subject || nr_samples == 0 {
+            continue;
+        }
+        nr_figures = nr_figures.max(nr_judged);
+        // "scx_a 1.0" is version 1.0 of scx_a; what else it may be says nothing.
+        let version = match name.as_str() {
+            spec::DEFAULT => dataset.kernel.as_str(),
+            _ => version
+                .strip_prefix(name.as_str())
+                .unwrap_or_default()
+                .trim(),
+        };
+        lines.push(format!(
+            "| {} | {version} | {nr_samples} | {} | {} | {} |\n",
+            dataset.label(name),
+            score.wins,
+            score.ties,
+            score.losses
+        ));
+    }
+    let (subject, repetition) = (dataset.label(subject), dataset.repetition());
+    let tie_pct = TIE * 100.0;
+    Ok(format!(
+        "Of {nr_figures} figures at {cpus} CPUs, this many are better, as good and worse under {subject} than \
+         under\nanother scheduler. A figure is the median over the {repetition}s; two that are within \
+         {tie_pct:.0}% of the better one,\nor of their goal if they have one, are as good as each \
+         other.\n\n\
+         | compared with | version | {repetition}s | better | within {tie_pct:.0}% | worse |\n\
+         |---|---|--:|--:|--:|--:|\n{}",
+        lines.concat()
+    ))
+}
+
+/// `page` with `table` between the two lines that mark its place.
+pub fn renew(page: &str, table: &str) -> Result<String> {
+    let missing = || format!("there are no lines {} and {}", BEGIN.trim(), END.trim());
+    let (before, rest) = page.split_once(BEGIN).with_context(missing)?;
+    let (_, after) = rest.split_once(END).with_context(missing)?;
+    Ok(format!("{before}{BEGIN}{table}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_line_tells_how_the_subject_does_against_one_other() {
+        let mut dataset = testing::dataset(&[
+            ("default", &[2.0, 2.2, 2.1]),
+            ("mine", &[1.0, 1.1, 1.2]),
+            ("scx_a", &[1.05]),
+        ]);
+        dataset.subject = Some("mine".into());
+        dataset.labels.insert("scx_a".into(), "scx_a old".into());
+        let text = markdown(&dataset).unwrap();
+        assert!(
+            text.starts_with("Of 1 figures at 4 CPUs, this many"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| default | 6.18 | 3 | 1 | 0 | 0 |\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| scx_a old | 1.0 | 1 | 0 | 1 | 0 |\n"),
+            "{text}"
+        );
+        assert!(!text.contains("| mine"), "{text}");
+    }
+
+    #[test]
+    fn only_what_is_between_the_marks_is_renewed() {
+        let page = format!("a\n{BEGIN}old\n{END}b\n");
+        let new = renew(&page, "new\n").unwrap();
+        assert_eq!(new, format!("a\n{BEGIN}new\n{END}b\n"));
+        assert!(renew("a\n", "new\n").is_err());
+    }
+}
