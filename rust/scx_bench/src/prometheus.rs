@@ -3,7 +3,10 @@
 //!
 //! Everything is in base units, as is the custom there: seconds, and parts of
 //! one instead of percent. Each boot is a series of its own, told apart by the
-//! label `seed`; whoever reads them takes the median.
+//! label `seed`; the median is left to the reader. Series go by the names of
+//! schedulers, which do not change, and versions stand beside them.
+//!
+//! Not here: what people read (`text`, `report`).
 
 use std::fmt::Write;
 use std::fs;
@@ -13,12 +16,9 @@ use anyhow::{Context, Result};
 
 use crate::clock::NSEC_PER_SEC;
 use crate::dataset::{Dataset, Sample};
-use crate::result::Metric;
+use crate::result::{Metric, ScenarioResult};
 use crate::store::thin::{is_in_summary, round};
 use crate::table;
-
-/// Quantiles of a summary.
-const QUANTILES: [&str; 4] = ["0.5", "0.9", "0.99", "0.999"];
 
 /// A metric with its samples, which have to stand together.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ struct Family {
 /// Labels of one series: (name, value).
 type Labels<'a> = Vec<(&'a str, String)>;
 
-/// Write `results` to `path`; its directory is created.
+/// Write `dataset` to `path`; its directory is created.
 pub fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
@@ -41,25 +41,96 @@ pub fn write(dataset: &Dataset, path: &Path) -> Result<()> {
     table::say(&format!("written: {}\n", path.display()))
 }
 
-/// `results` as text.
+/// `dataset` as text.
 pub fn text(dataset: &Dataset) -> String {
-    let mut families = vec![
-        info(dataset),
-        schedulers(dataset),
-        latencies(dataset),
-        longest(dataset),
-    ];
-    families.extend(figures(dataset));
-    families.push(failures(dataset));
-    let mut text = String::new();
-    for family in families.iter().filter(|family| !family.lines.is_empty()) {
-        let _ = writeln!(text, "# HELP {} {}", family.name, family.help);
-        let _ = writeln!(text, "# TYPE {} {}", family.name, family.kind);
-        family.lines.iter().for_each(|line| {
-            let _ = writeln!(text, "{line}");
-        });
+    let gauge = |name, help| Family::new(name, "gauge", help);
+    let mut info = gauge("scx_bench_info", "What the figures were measured on.");
+    let machine = [("kernel", &dataset.kernel), ("qemu", &dataset.qemu)];
+    info.add("", &machine.map(|(name, value)| (name, value.clone())), 1.0);
+    let mut versions = gauge("scx_bench_scheduler_info", "Version of each scheduler.");
+    for (name, version) in &dataset.schedulers {
+        let labels = [("scheduler", name.clone()), ("version", version.clone())];
+        versions.add("", &labels, 1.0);
     }
-    text
+    let mut latencies = Family::new(
+        "scx_bench_latency_seconds",
+        "summary",
+        "Latencies of a scenario by kind.",
+    );
+    let mut longest = gauge(
+        "scx_bench_latency_max_seconds",
+        "Longest latency of a scenario by kind.",
+    );
+    let mut figures = [
+        gauge("scx_bench_figure_seconds", "Figures that are times."),
+        gauge(
+            "scx_bench_figure_ratio",
+            "Figures that are parts of something, as parts of 1.",
+        ),
+        gauge("scx_bench_figure_hertz", "Figures that are rates."),
+        gauge(
+            "scx_bench_figure_dimensionless",
+            "Figures that are counts or proportions.",
+        ),
+    ];
+    let mut failures = gauge(
+        "scx_bench_failures",
+        "Scenarios without a result, and starts that failed.",
+    );
+    for sample in &dataset.samples {
+        let labels = labels(sample);
+        for scenario in &sample.result.scenarios {
+            let of = |kind, name: &str| {
+                let added = [
+                    ("scenario", scenario.scenario.clone()),
+                    (kind, name.to_string()),
+                ];
+                [labels.clone(), added.to_vec()].concat()
+            };
+            add_latencies(scenario, &of, &mut latencies, &mut longest);
+            // A detail such as `wake_p50` is in the summary of `wake` already.
+            let is_told = |metric: &&Metric| {
+                metric.headline || !is_in_summary(&metric.name, &scenario.latencies)
+            };
+            for metric in scenario.metrics.iter().filter(is_told) {
+                let (index, factor) = unit(metric);
+                figures[index].add("", &of("figure", &metric.name), metric.value * factor);
+            }
+        }
+        failures.add("", &labels, sample.result.failures.len() as f64);
+    }
+    let families = [info, versions, latencies, longest].into_iter();
+    families
+        .chain(figures)
+        .chain([failures])
+        .map(|family| family.text())
+        .collect()
+}
+
+fn add_latencies<'a>(
+    scenario: &ScenarioResult,
+    labels: &dyn Fn(&'a str, &str) -> Labels<'a>,
+    latencies: &mut Family,
+    longest: &mut Family,
+) {
+    for latency in &scenario.latencies {
+        let labels = labels("latency", &latency.name);
+        let summary = &latency.summary;
+        let quantiles = [
+            ("0.5", summary.p50_ns),
+            ("0.9", summary.p90_ns),
+            ("0.99", summary.p99_ns),
+            ("0.999", summary.p999_ns),
+        ];
+        for (quantile, value_ns) in quantiles {
+            let labels = [&labels[..], &[("quantile", quantile.to_string())]].concat();
+            latencies.add("", &labels, seconds(value_ns as f64));
+        }
+        let sum = seconds(summary.mean_ns * summary.count as f64);
+        latencies.add("_sum", &labels, sum);
+        latencies.add("_count", &labels, summary.count as f64);
+        longest.add("", &labels, seconds(summary.max_ns as f64));
+    }
 }
 
 impl Family {
@@ -72,126 +143,29 @@ impl Family {
         }
     }
 
-    fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self::new(name, "gauge", help)
+    fn add(&mut self, suffix: &str, labels: &[(&str, String)], value: f64) {
+        let label = |(name, value): &(&str, String)| format!("{name}=\"{}\"", escape(value));
+        let labels: Vec<String> = labels.iter().map(label).collect();
+        let (name, labels) = (self.name, labels.join(","));
+        self.lines
+            .push(format!("{name}{suffix}{{{labels}}} {}\n", number(value)));
     }
 
-    fn add(&mut self, labels: &Labels, value: f64) {
-        self.add_as("", labels, value);
-    }
-
-    fn add_as(&mut self, suffix: &str, labels: &Labels, value: f64) {
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|(name, value)| format!("{name}=\"{}\"", escape(value)))
-            .collect();
-        self.lines.push(format!(
-            "{}{suffix}{{{}}} {}",
-            self.name,
-            labels.join(","),
-            number(value)
-        ));
-    }
-}
-
-fn info(dataset: &Dataset) -> Family {
-    let mut family = Family::gauge("scx_bench_info", "What the figures were measured on.");
-    let labels = vec![
-        ("kernel", dataset.kernel.clone()),
-        ("qemu", dataset.qemu.clone()),
-    ];
-    family.add(&labels, 1.0);
-    family
-}
-
-fn schedulers(dataset: &Dataset) -> Family {
-    let mut family = Family::gauge("scx_bench_scheduler_info", "Version of each scheduler.");
-    for (name, version) in &dataset.schedulers {
-        let labels = vec![("scheduler", name.clone()), ("version", version.clone())];
-        family.add(&labels, 1.0);
-    }
-    family
-}
-
-fn latencies(dataset: &Dataset) -> Family {
-    let mut family = Family::new(
-        "scx_bench_latency_seconds",
-        "summary",
-        "Latencies of a scenario by kind.",
-    );
-    for_each_latency(dataset, |labels, summary| {
-        let values = [
-            summary.p50_ns,
-            summary.p90_ns,
-            summary.p99_ns,
-            summary.p999_ns,
-        ];
-        for (quantile, value_ns) in QUANTILES.iter().zip(values) {
-            let mut labels = labels.clone();
-            labels.push(("quantile", quantile.to_string()));
-            family.add(&labels, seconds(value_ns as f64));
+    /// The family as text; nothing without samples.
+    fn text(self) -> String {
+        let Self {
+            name,
+            kind,
+            help,
+            lines,
+        } = self;
+        if lines.is_empty() {
+            return String::new();
         }
-        let sum = seconds(summary.mean_ns * summary.count as f64);
-        family.add_as("_sum", labels, sum);
-        family.add_as("_count", labels, summary.count as f64);
-    });
-    family
-}
-
-fn longest(dataset: &Dataset) -> Family {
-    let mut family = Family::gauge(
-        "scx_bench_latency_max_seconds",
-        "Longest latency of a scenario by kind.",
-    );
-    for_each_latency(dataset, |labels, summary| {
-        family.add(labels, seconds(summary.max_ns as f64));
-    });
-    family
-}
-
-fn for_each_latency(dataset: &Dataset, mut each: impl FnMut(&Labels, &crate::stats::Summary)) {
-    for sample in &dataset.samples {
-        for scenario in &sample.result.scenarios {
-            for latency in &scenario.latencies {
-                let mut labels = labels(sample);
-                labels.push(("scenario", scenario.scenario.clone()));
-                labels.push(("latency", latency.name.clone()));
-                each(&labels, &latency.summary);
-            }
-        }
+        let mut text = String::new();
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        text + &lines.concat()
     }
-}
-
-/// A family for each unit of the figures.
-fn figures(dataset: &Dataset) -> Vec<Family> {
-    let mut families = vec![
-        Family::gauge("scx_bench_figure_seconds", "Figures that are times."),
-        Family::gauge(
-            "scx_bench_figure_ratio",
-            "Figures that are parts of something, as parts of 1.",
-        ),
-        Family::gauge("scx_bench_figure_hertz", "Figures that are rates."),
-        Family::gauge(
-            "scx_bench_figure_dimensionless",
-            "Figures that are counts or proportions.",
-        ),
-    ];
-    for sample in &dataset.samples {
-        for scenario in &sample.result.scenarios {
-            // A detail such as `wake_p50` is in the summary of `wake` already.
-            let is_told = |metric: &&Metric| {
-                metric.headline || !is_in_summary(&metric.name, &scenario.latencies)
-            };
-            for metric in scenario.metrics.iter().filter(is_told) {
-                let mut labels = labels(sample);
-                labels.push(("scenario", scenario.scenario.clone()));
-                labels.push(("figure", metric.name.clone()));
-                let (index, factor) = unit(metric);
-                families[index].add(&labels, metric.value * factor);
-            }
-        }
-    }
-    families
 }
 
 /// Index of the family that `metric` belongs to, and what its value is
@@ -209,17 +183,6 @@ fn unit(metric: &Metric) -> (usize, f64) {
     }
 }
 
-fn failures(dataset: &Dataset) -> Family {
-    let mut family = Family::gauge(
-        "scx_bench_failures",
-        "Scenarios without a result, and starts that failed.",
-    );
-    for sample in &dataset.samples {
-        family.add(&labels(sample), sample.result.failures.len() as f64);
-    }
-    family
-}
-
 fn labels(sample: &Sample) -> Labels<'static> {
     vec![
         ("scheduler", sample.scheduler.clone()),
@@ -234,13 +197,11 @@ fn seconds(ns: f64) -> f64 {
 }
 
 fn number(value: f64) -> String {
-    if value.is_nan() {
-        "NaN".to_string()
-    } else if value.is_infinite() {
-        if value > 0.0 { "+Inf" } else { "-Inf" }.to_string()
-    } else {
-        // Scaling must not add digits that nobody measured.
-        round(value, 9).to_string()
+    match value {
+        f64::INFINITY => "+Inf".to_string(),
+        f64::NEG_INFINITY => "-Inf".to_string(),
+        // Scaling must not add digits that were not measured.
+        _ => round(value, 9).to_string(),
     }
 }
 
@@ -317,7 +278,7 @@ mod tests {
         let Value::Summary(quantiles) = &found.unwrap().value else {
             panic!("not a summary");
         };
-        assert_eq!(quantiles.len(), QUANTILES.len());
+        assert_eq!(quantiles.len(), 4);
         assert_eq!(quantiles[2].quantile, 0.99);
         assert_eq!(quantiles[2].count, seconds(summary.p99_ns as f64));
         let text = text(&dataset);
