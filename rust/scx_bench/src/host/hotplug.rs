@@ -5,25 +5,31 @@
 //! dropped, by a panic or an error too; an interrupt does the same; and a
 //! keeper, a process that does nothing but wait for this one to be gone, does
 //! it if this one was killed.
+//!
+//! Not here: what runs meanwhile (`host`).
 
 use std::collections::BTreeSet;
-use std::ffi::CString;
 use std::fs;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, Pid, fork, pipe};
+use nix::unistd::Pid;
 
 use crate::interrupt::{self, Undo};
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
-/// Told to the keeper when there is nothing left to do for it.
-const ALL_BACK: u8 = b'q';
-/// How long the keeper waits before it acts, in microseconds: a scheduler that
-/// was killed too should be gone by then.
-const KEEPER_DELAY_US: u32 = 500_000;
+/// What the keeper does. Its input is a pipe that only this process holds open:
+/// a line says that nothing is left to do, its end that this process was killed.
+/// Then a scheduler that was killed too should be gone half a second later.
+const KEEPER: &str = "
+trap '' INT TERM HUP
+read -r line && exit
+sleep 0.5
+for switch; do echo 1 >\"$switch\"; done
+";
 
 /// CPUs are offline while this lives.
 #[derive(Debug)]
@@ -107,85 +113,30 @@ fn parse_list(text: &str) -> Option<BTreeSet<u32>> {
 /// The process that brings CPUs back when this one is gone.
 #[derive(Debug)]
 struct Keeper {
-    pid: Pid,
-    line: OwnedFd,
+    process: Child,
 }
 
 impl Keeper {
     fn start(cpus: &[u32]) -> Result<Self> {
-        // All memory is made here: the child only makes system calls.
-        let switches = cpus
-            .iter()
-            .map(|&cpu| CString::new(switch(cpu)))
-            .collect::<Result<Vec<_>, _>>()?;
-        let (theirs, ours) = pipe().context("opening the keeper's pipe")?;
-        // SAFETY: until it exits, the child only makes system calls.
-        match unsafe { fork() }.context("forking the keeper")? {
-            ForkResult::Parent { child } => {
-                interrupt::spare(child);
-                let keeper = Self {
-                    pid: child,
-                    line: ours,
-                };
-                keeper.keep_line_to_itself()?;
-                Ok(keeper)
-            }
-            ForkResult::Child => {
-                drop(ours);
-                keep(theirs, &switches)
-            }
-        }
-    }
-
-    /// Programs started later must not hold the pipe open.
-    fn keep_line_to_itself(&self) -> Result<()> {
-        // SAFETY: sets a flag of a descriptor that is open.
-        let rc = unsafe { libc::fcntl(self.line.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
-        if rc != 0 {
-            return Err(std::io::Error::last_os_error()).context("setting up the keeper's pipe");
-        }
-        Ok(())
+        let process = Command::new("sh")
+            .args(["-c", KEEPER, "scx_bench-keeper"])
+            .args(cpus.iter().map(|&cpu| switch(cpu)))
+            .stdin(Stdio::piped())
+            // What a terminal sends is not meant for it.
+            .process_group(0)
+            .spawn()
+            .context("starting the keeper")?;
+        interrupt::spare(Pid::from_raw(process.id() as i32));
+        Ok(Self { process })
     }
 
     /// There is nothing left to bring back.
-    fn dismiss(self) {
+    fn dismiss(mut self) {
         // If this fails, the keeper brings online what is online.
-        let _ = nix::unistd::write(&self.line, &[ALL_BACK]);
-        drop(self.line);
-        let _ = waitpid(self.pid, None);
-    }
-}
-
-/// The keeper's whole life.
-fn keep(line: OwnedFd, switches: &[CString]) -> ! {
-    let line = line.into_raw_fd();
-    // SAFETY: system calls on buffers and strings that live for as long as the
-    // process does.
-    unsafe {
-        // Neither a terminal's nor a session's end is meant for it.
-        libc::setsid();
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            libc::signal(signal, libc::SIG_IGN);
+        if let Some(mut line) = self.process.stdin.take() {
+            let _ = line.write_all(b"all are back\n");
         }
-        libc::prctl(libc::PR_SET_NAME, c"scx_bench-keep".as_ptr());
-        let mut word = 0u8;
-        let count = loop {
-            let count = libc::read(line, (&raw mut word).cast(), 1);
-            if count >= 0 || *libc::__errno_location() != libc::EINTR {
-                break count;
-            }
-        };
-        if count != 1 || word != ALL_BACK {
-            libc::usleep(KEEPER_DELAY_US);
-            for path in switches {
-                let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-                if fd >= 0 {
-                    libc::write(fd, c"1".as_ptr().cast(), 1);
-                    libc::close(fd);
-                }
-            }
-        }
-        libc::_exit(0)
+        let _ = self.process.wait();
     }
 }
 

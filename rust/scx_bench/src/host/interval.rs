@@ -4,7 +4,10 @@
 //! The interval is mean ± t · s / √n with s the standard deviation of the n
 //! repeats and t the 97.5% point of Student's distribution with n - 1 degrees
 //! of freedom: in 95 of 100 such experiments it holds the true mean, if the
-//! repeats are independent and not too far from normal.
+//! repeats are independent and not too far from normal. A crate for it would
+//! bring one for linear algebra along.
+//!
+//! Not here: medians (`stats`).
 
 /// 97.5% points of Student's distribution for 1 to 30 degrees of freedom.
 const T_975: [f64; 30] = [

@@ -99,7 +99,7 @@ pub fn run(args: &HostArgs) -> Result<bool> {
         fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     }
     let (command, subject) = (args.command(&specs), args.output.subject(&specs));
-    let (candidates, unbuilt) = candidate::find_all(specs, &store::cache_dir()?);
+    let (candidates, unbuilt) = candidate::find_all(&specs, &store::cache_dir()?, |_| false);
     for warning in noise::warnings()? {
         table::say(&format!("noise: {warning}\n"))?;
     }
@@ -298,7 +298,7 @@ fn wait_until_gone() -> Result<()> {
 }
 
 /// Results that could not be written where they should be go elsewhere, since
-/// nobody can measure the same again. An error in any case.
+/// the same cannot be measured again. An error in any case.
 fn rescue_results(dataset: &Dataset, error: anyhow::Error) -> Result<()> {
     let dir = std::env::temp_dir().join(format!("scx_bench-{}", std::process::id()));
     match dataset.write(&dir) {

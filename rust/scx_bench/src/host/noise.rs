@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What about a machine makes its figures unsteady, as sentences for a warning.
 //!
-//! Nothing is changed here: whoever measures knows best whether the governor
+//! Nothing is changed here: the user knows best whether the governor
 //! may be set, or which service can be stopped for a while.
+//!
+//! Not here: how noisy the figures were (`summary`).
 
 use std::collections::BTreeSet;
 use std::fs;
