@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use scx_guest::{Guest, Kernel, Topology};
 
@@ -101,8 +101,6 @@ impl Measured {
 /// Measure what `plan` says, or take it from where it is kept.
 pub fn measure(plan: Plan) -> Result<Measured> {
     let cache_dir = store::cache_dir()?;
-    let specs = plan.specs.clone();
-    let (candidates, unbuilt) = candidate::find_all(specs, &cache_dir);
     let bench = Bench {
         kernel: Kernel::find(plan.boot.kernel.as_deref())?,
         qemu: qemu_version()?,
@@ -112,7 +110,10 @@ pub fn measure(plan: Plan) -> Result<Measured> {
         is_unkept: AtomicBool::new(false),
         plan,
     };
-    let boots = bench.boots(&candidates)?;
+    let common = bench.common_key()?;
+    let is_known = |spec: &Spec| bench.is_committed(&common, spec);
+    let (candidates, unbuilt) = candidate::find_all(&bench.plan.specs, &cache_dir, is_known);
+    let boots = bench.boots(&common, &candidates)?;
     let mut dataset = Dataset::new(bench.kernel.release(), &candidates);
     dataset.qemu = bench.qemu.clone();
     dataset.seeds = bench.plan.seeds;
@@ -147,22 +148,42 @@ struct Bench {
 
 impl Bench {
     /// All boots, in order of scheduler, topology and seed.
-    fn boots<'a>(&self, candidates: &'a [Candidate]) -> Result<Vec<Boot<'a>>> {
-        let common = self.common_key()?;
+    fn boots<'a>(&self, common: &Key, candidates: &'a [Candidate]) -> Result<Vec<Boot<'a>>> {
         let mut boots = Vec::new();
         for candidate in candidates {
             let mut key = common.clone();
             self.add_candidate(&mut key, candidate)?;
-            for &topology in &self.plan.topologies {
-                boots.extend((1..=self.plan.seeds).map(|seed| Boot {
-                    candidate,
-                    topology,
-                    seed,
-                    key: key.of_boot(&topology.to_string(), seed),
-                }));
-            }
+            boots.extend(self.each_boot().map(|(topology, seed)| Boot {
+                candidate,
+                topology,
+                seed,
+                key: key.of_boot(&topology.to_string(), seed),
+            }));
         }
         Ok(boots)
+    }
+
+    /// The boots under one scheduler, in order.
+    fn each_boot(&self) -> impl Iterator<Item = (Topology, u64)> {
+        let topologies = self.plan.topologies.iter();
+        topologies.flat_map(|&topology| (1..=self.plan.seeds).map(move |seed| (topology, seed)))
+    }
+
+    /// Are all results of this published scheduler committed? Then its program is
+    /// not needed.
+    fn is_committed(&self, common: &Key, spec: &Spec) -> bool {
+        let (Source::Published(_), Some(store)) = (&spec.source, &self.plan.committed) else {
+            return false;
+        };
+        let mut key = common.clone();
+        key.add("scheduler", &spec.name);
+        key.add("program", &spec.describe());
+        let is_kept = |(topology, seed): (Topology, u64)| {
+            store
+                .load(&key.of_boot(&topology.to_string(), seed))
+                .is_some()
+        };
+        !self.plan.boot.again && self.each_boot().all(is_kept)
     }
 
     /// What every boot's result depends on.
@@ -322,8 +343,12 @@ impl Bench {
         for program in scenario::programs(&self.plan.scenarios)? {
             guest = guest.program(program);
         }
-        if let Some(program) = &boot.candidate.program {
-            guest = guest.program(&program.path);
+        match &boot.candidate.program {
+            Some(program) => guest = guest.program(&program.path),
+            None => ensure!(
+                boot.candidate.spec.source == Source::Kernel,
+                "its program was not built, because its results were there"
+            ),
         }
         let mut lines = Vec::new();
         let outcome = guest.run(&self.script(boot), &mut |line| {

@@ -19,7 +19,7 @@ use crate::spec::{Source, Spec};
 pub struct Candidate {
     /// Which one it is.
     pub spec: Spec,
-    /// What starts it; nothing for the kernel's own.
+    /// What starts it; nothing for the kernel's own and for one that is known.
     pub program: Option<Program>,
 }
 
@@ -33,12 +33,21 @@ pub struct Program {
 }
 
 /// The candidates among `specs`, published ones built below `cache` where
-/// necessary, and a sample that says why for each of the others.
-pub fn find_all(specs: Vec<Spec>, cache: &Path) -> (Vec<Candidate>, Vec<Sample>) {
+/// necessary, and a sample that says why for each of the others. Programs of
+/// those that `is_known` are not looked for.
+pub fn find_all(
+    specs: &[Spec],
+    cache: &Path,
+    is_known: impl Fn(&Spec) -> bool,
+) -> (Vec<Candidate>, Vec<Sample>) {
     let mut candidates = Vec::new();
     let mut unbuilt = Vec::new();
-    for spec in specs {
-        match find_program(&spec, cache) {
+    for spec in specs.iter().cloned() {
+        let program = match is_known(&spec) {
+            true => Ok(None),
+            false => find_program(&spec, cache),
+        };
+        match program {
             Ok(program) => candidates.push(Candidate { spec, program }),
             Err(error) => unbuilt.push(Sample {
                 scheduler: spec.name,

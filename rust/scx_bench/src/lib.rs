@@ -5,7 +5,7 @@
 //! measures whatever schedules it, on real hardware or in a guest.
 //!
 //! - `scenario` says what runs and what is measured, `probe` and `load` are
-//!   what it is made of, `tool` a program of somebody else's.
+//!   what it is made of, `tool` a program of another project.
 //! - `session` is the timetable of one run; `clock` and `work` are its units.
 //! - `result` is what a run found, `stats` what is computed from it.
 //! - `run` runs scenarios here; `guest` in a guest (`boots`) and `host` on a real

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The command line of the bench.
+//! The command line of the bench: one program, a command for each thing to do.
+//!
+//! Not here: what runs in the guest (`bin/scx_workload`).
 
 use std::path::PathBuf;
 use std::process::ExitCode;

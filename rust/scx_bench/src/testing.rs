@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Results made up for unit tests.
+//!
+//! Not here: runs of the program (`tests/common`).
 
 use crate::dataset::{Dataset, Sample};
 use crate::result::{Better, Latency, Metric, RunResult, ScenarioResult};
