@@ -30,11 +30,6 @@ pub struct Peer {
     pub label: Option<String>,
 }
 
-/// Oldest clang that the BPF parts are compiled with.
-const CLANG_MIN: u32 = 18;
-/// Newest one that is looked for by its numbered name.
-const CLANG_MAX: u32 = 29;
-
 /// Lines of a failed build that are quoted.
 const QUOTED_LINES: usize = 12;
 
@@ -65,64 +60,26 @@ impl Peer {
     }
 
     fn build(&self, root: &Path, target: &Path) -> Result<()> {
-        eprintln!(
-            "building {} {}, once; this takes some minutes",
-            self.name, self.version
-        );
+        let package = format!("{}@{}", self.name, self.version);
+        eprintln!("building {package}, once; this takes some minutes");
         fs::create_dir_all(root).with_context(|| format!("creating {}", root.display()))?;
-        let mut command = Command::new("cargo");
-        command
-            .args(["install", "--locked", "--quiet", "--root"])
+        let output = Command::new("cargo")
+            .args(["install", "--locked", "--quiet", &package, "--root"])
             .arg(root)
-            .arg(format!("{}@{}", self.name, self.version))
             // Neither the target directory nor the settings of a project that
             // this may be called from.
             .current_dir(root)
-            .env("CARGO_TARGET_DIR", target);
-        if let Some(clang) = find_clang() {
-            command.env("BPF_CLANG", clang);
-        }
-        let output = command.output().context("starting cargo")?;
+            .env("CARGO_TARGET_DIR", target)
+            .output()
+            .context("starting cargo")?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             let lines: Vec<&str> = text.lines().collect();
-            let quoted = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
-            bail!(
-                "{} {} cannot be built:\n{}",
-                self.name,
-                self.version,
-                quoted.join("\n")
-            );
+            let quoted = lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n");
+            bail!("{package} cannot be built (BPF_CLANG names the compiler for BPF):\n{quoted}");
         }
         Ok(())
     }
-}
-
-/// The compiler for BPF: that of the environment, `clang`, or the newest
-/// numbered one. `None` leaves the choice to the package's build script.
-fn find_clang() -> Option<String> {
-    if std::env::var_os("BPF_CLANG").is_some() {
-        return None;
-    }
-    let numbered = (CLANG_MIN..=CLANG_MAX)
-        .rev()
-        .map(|version| format!("clang-{version}"));
-    std::iter::once("clang".to_string())
-        .chain(numbered)
-        .find(|name| is_recent_clang(name))
-}
-
-fn is_recent_clang(name: &str) -> bool {
-    let Ok(output) = Command::new(name).arg("--version").output() else {
-        return false;
-    };
-    clang_version(&String::from_utf8_lossy(&output.stdout)).is_some_and(|v| v >= CLANG_MIN)
-}
-
-/// The major version in the output of `clang --version`.
-fn clang_version(text: &str) -> Option<u32> {
-    let rest = &text[text.find("version ")? + "version ".len()..];
-    rest.split('.').next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -140,14 +97,5 @@ mod tests {
         fs::write(file.path(), r#"[{"name":"scx_a"}]"#).unwrap();
         let error = read(Some(file.path())).unwrap_err();
         assert!(format!("{error:#}").contains("version"), "{error:#}");
-    }
-
-    #[test]
-    fn clang_tells_its_version() {
-        assert_eq!(
-            clang_version("Debian clang version 19.1.7 (3~deb12u1)\nTarget: x"),
-            Some(19)
-        );
-        assert_eq!(clang_version("gcc 12"), None);
     }
 }

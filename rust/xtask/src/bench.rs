@@ -2,6 +2,7 @@
 //! `cargo xtask bench`: `scx_bench guest`, with our scheduler in its list, and
 //! `scx_bench gate`, with our baseline.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,6 +65,10 @@ pub fn main(args: &Args) -> Result<()> {
     build(&workspace, &tools)?;
     let ours = workspace.binary(PACKAGE);
     let mut command = Command::new(workspace.binary("scx_bench"));
+    // For the published schedulers, which it builds.
+    if let (None, Some(clang)) = (env::var_os("BPF_CLANG"), &tools.clang) {
+        command.env("BPF_CLANG", clang);
+    }
     command
         .arg("guest")
         .args(schedulers(&args.rest, &ours.to_string_lossy()))
