@@ -32,7 +32,7 @@ mod soak;
 mod stall;
 mod stats;
 mod stop;
-mod surges;
 mod support;
+mod surges;
 mod tasks;
 mod waits;
