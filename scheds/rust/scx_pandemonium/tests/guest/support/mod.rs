@@ -75,6 +75,8 @@ pub mod world;
 pub fn skip(why: &str) {
     let thread = thread::current();
     let name = thread.name().unwrap_or("a test");
-    // A stream that is closed has no reader to miss the line.
-    let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
+    let line = format!("skipped: {name}: {why}\n");
+    // In one piece, since other tests write as well. A stream that is closed has
+    // no reader to miss the line.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
