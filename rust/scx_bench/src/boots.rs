@@ -114,13 +114,15 @@ pub fn measure(plan: Plan) -> Result<Measured> {
     let is_known = |spec: &Spec| bench.is_committed(&common, spec);
     let (candidates, unbuilt) = candidate::find_all(&bench.plan.specs, &cache_dir, is_known);
     let boots = bench.boots(&common, &candidates)?;
-    let mut dataset = Dataset::new(bench.kernel.release(), &candidates);
-    dataset.qemu = bench.qemu.clone();
-    dataset.seeds = bench.plan.seeds;
-    dataset.samples = unbuilt;
-    dataset.samples.extend(bench.run_all(boots)?);
+    let measured = candidates.iter().map(|candidate| &candidate.spec);
+    let samples = unbuilt.into_iter().chain(bench.run_all(boots)?);
     Ok(Measured {
-        dataset,
+        dataset: Dataset {
+            qemu: bench.qemu.clone(),
+            seeds: bench.plan.seeds,
+            samples: samples.collect(),
+            ..Dataset::new(bench.kernel.release(), measured)
+        },
         is_unkept: bench.is_unkept.into_inner(),
     })
 }

@@ -16,11 +16,10 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::candidate::Candidate;
-use crate::peers;
+use crate::peers::{self, Peer};
 use crate::result::{Metric, RunResult};
 use crate::scenario::{EXTRA_SCENARIOS, SCENARIOS};
-use crate::spec::{self, Source};
+use crate::spec::{self, Source, Spec};
 use crate::store::Committed;
 use crate::table;
 
@@ -79,21 +78,22 @@ pub struct Dataset {
 
 impl Dataset {
     /// Nothing measured yet of these schedulers.
-    pub fn new(kernel: &str, candidates: &[Candidate]) -> Self {
-        let specs = candidates.iter().map(|candidate| &candidate.spec);
-        let label = |spec: &spec::Spec| match &spec.source {
-            Source::Published(peer) => Some((peer.name.clone(), peer.label.clone()?)),
-            _ => None,
-        };
-        Self {
+    pub fn new<'a>(kernel: &str, specs: impl Iterator<Item = &'a Spec>) -> Self {
+        let mut dataset = Self {
             kernel: kernel.to_string(),
-            schedulers: specs
-                .clone()
-                .map(|spec| (spec.name.clone(), spec.describe()))
-                .collect(),
-            labels: specs.filter_map(label).collect(),
             ..Self::default()
+        };
+        for spec in specs {
+            let name = spec.name.clone();
+            if let Source::Published(Peer {
+                label: Some(label), ..
+            }) = &spec.source
+            {
+                dataset.labels.insert(name.clone(), label.clone());
+            }
+            dataset.schedulers.push((name, spec.describe()));
         }
+        dataset
     }
 
     /// Read one file, or a directory of committed results, and check what it
@@ -119,7 +119,7 @@ impl Dataset {
     }
 
     /// The dataset of committed results. They have to be of one workload, kernel
-    /// and QEMU, and each scheduler of one version. What is neither the kernel's
+    /// and QEMU, and each scheduler of one version. The first that is neither the kernel's
     /// nor published is what they are about.
     fn of_committed(files: Vec<Committed>) -> Result<Self> {
         let peers = peers::read(None)?;
@@ -135,10 +135,12 @@ impl Dataset {
                     "the {part} of {name} is {here:?}, not {there:?}"
                 );
             }
-            let is_peer = |peer: &&peers::Peer| peer.name == name;
+            let is_peer = |peer: &&Peer| peer.name == name;
             match peers.iter().find(is_peer).map(|peer| peer.label.clone()) {
                 Some(Some(label)) => drop(dataset.labels.insert(name.clone(), label)),
-                None if name != spec::DEFAULT => dataset.subject = Some(name.clone()),
+                None if name != spec::DEFAULT => {
+                    dataset.subject.get_or_insert(name.clone());
+                }
                 _ => {}
             }
             let topology = word("topology");
@@ -441,6 +443,48 @@ mod tests {
         assert_eq!(dataset.samples.len(), 2);
         assert!(Dataset::parse(&both[..both.len() - 40]).is_err());
         assert!(Dataset::parse("").is_err());
+    }
+
+    #[test]
+    fn committed_results_are_joined_if_they_belong_together() {
+        let file = |scheduler: &str, program: &str, topology: &str, seed: &str| {
+            let words = [
+                ("scheduler", scheduler),
+                ("program", program),
+                ("topology", topology),
+                ("seed", seed),
+                ("kernel", "6.18 abc"),
+            ];
+            let run = testing::dataset(&[("a", &[1.0])]).samples[0].result.clone();
+            Committed {
+                words: words.map(|(name, word)| (name.into(), word.into())).into(),
+                result: run,
+            }
+        };
+        let files = || {
+            vec![
+                file("default", "the kernel's", "1x1x2x1", "1"),
+                file("default", "the kernel's", "1x1x4x1", "2"),
+                file("mine", "abc", "1x1x4x1", "1"),
+                file("scx_pandemonium", "scx_pandemonium 5.23.1", "1x1x4x1", "1"),
+            ]
+        };
+        let dataset = Dataset::of_committed(files()).unwrap();
+        assert_eq!((dataset.kernel.as_str(), dataset.seeds), ("6.18", 2));
+        let labels = dataset
+            .schedulers
+            .iter()
+            .map(|(name, _)| dataset.label(name));
+        let labels: Vec<String> = labels.collect();
+        assert_eq!(labels, ["default", "mine (this)", "scx_pandemonium 5"]);
+        assert_eq!(dataset.main_machine(), Some(("1x1x4x1", 4)));
+        let with =
+            |other: Committed| Dataset::of_committed(files().into_iter().chain([other]).collect());
+        assert!(with(file("mine", "another", "1x1x4x1", "2")).is_err());
+        let mut elsewhere = file("mine", "abc", "1x1x4x1", "2");
+        elsewhere.words.insert("kernel".into(), "6.12 abc".into());
+        assert!(with(elsewhere).is_err());
+        assert!(Dataset::of_committed(Vec::new()).is_err());
     }
 
     #[test]

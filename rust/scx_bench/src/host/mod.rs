@@ -98,21 +98,19 @@ pub fn run(args: &HostArgs) -> Result<bool> {
     if let Some(dir) = &args.output.out {
         fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     }
-    let (command, subject) = (args.command(&specs), args.output.subject(&specs));
     let (candidates, unbuilt) = candidate::find_all(&specs, &store::cache_dir()?, |_| false);
     for warning in noise::warnings()? {
         table::say(&format!("noise: {warning}\n"))?;
     }
-    let mut dataset = Dataset {
+    let samples = run_all(args, &scenarios, &candidates)?;
+    let measured = candidates.iter().map(|candidate| &candidate.spec);
+    let dataset = Dataset {
         seeds: args.repeats,
-        command,
-        subject,
-        samples: unbuilt,
-        ..Dataset::new(&run::kernel_release(), &candidates)
+        command: args.command(&specs),
+        subject: args.output.subject(&specs),
+        samples: unbuilt.into_iter().chain(samples).collect(),
+        ..Dataset::new(&run::kernel_release(), measured)
     };
-    dataset
-        .samples
-        .extend(run_all(args, &scenarios, &candidates)?);
     let said = table::say(&(text::tables(&dataset) + &summary::text(&dataset)));
     let written = args.output.write(&dataset);
     written.or_else(|error| rescue_results(&dataset, error))?;
