@@ -24,6 +24,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::compare;
 use crate::dataset::{Dataset, Sample};
 use crate::result::Better;
 use crate::stats::Spread;
@@ -198,11 +199,7 @@ impl Baseline {
 impl Figure {
     /// How bad a value is: the smaller, the better.
     fn badness(&self, value: f64) -> f64 {
-        match self.better {
-            Better::Lower | Better::Neither => value,
-            Better::Higher => -value,
-            Better::Near(goal) => (value - goal).abs(),
-        }
+        compare::badness(self.better, value).unwrap_or(value)
     }
 
     /// Median and spread of the baseline, as badness.

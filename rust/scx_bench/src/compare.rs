@@ -47,55 +47,58 @@ pub struct Score {
 }
 
 impl Row {
-    /// How far a value is from good: the smaller, the better. `None` for a
-    /// figure that is neither good nor bad.
-    pub fn badness(&self, value: f64) -> Option<f64> {
-        match self.better {
-            Better::Lower => Some(value),
-            Better::Higher => Some(-value),
-            Better::Near(goal) => Some((value - goal).abs()),
-            Better::Neither => None,
-        }
+    /// How bad the figure in `column` is; `None` without a result.
+    pub fn badness(&self, column: usize) -> Option<f64> {
+        badness(self.better, self.cells.get(column)?.as_ref()?.median)
     }
 
-    /// How bad each cell is; `None` without a result.
-    fn all_badness(&self) -> Vec<Option<f64>> {
-        let badness =
-            |cell: &Option<Spread>| cell.as_ref().and_then(|spread| self.badness(spread.median));
-        self.cells.iter().map(badness).collect()
+    /// The column with the best figure, and how bad that is.
+    pub fn best(&self) -> Option<(usize, f64)> {
+        let all = (0..self.cells.len()).filter_map(|column| Some((column, self.badness(column)?)));
+        all.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// Is cell `a` better than cell `b` (less), as good or worse?
     fn duel(&self, a: usize, b: usize) -> Option<Ordering> {
-        let pair = Row {
-            cells: vec![*self.cells.get(a)?, *self.cells.get(b)?],
-            ..self.clone()
+        let (own, other) = (self.badness(a)?, self.badness(b)?);
+        let best = own.min(other);
+        let is_tie = own.max(other) <= best + self.margin(best);
+        let outcome = if is_tie {
+            Ordering::Equal
+        } else {
+            own.total_cmp(&other)
         };
-        if a == b || pair.all_badness().contains(&None) {
-            return None;
-        }
-        match pair.winners()[..] {
-            [true, false] => Some(Ordering::Less),
-            [false, true] => Some(Ordering::Greater),
-            _ => Some(Ordering::Equal),
-        }
+        (a != b).then_some(outcome)
     }
 
     /// Which cells are the best, or as good as it.
     pub fn winners(&self) -> Vec<bool> {
-        let badness = self.all_badness();
-        let Some(best) = badness.iter().flatten().copied().min_by(f64::total_cmp) else {
-            return vec![false; self.cells.len()];
-        };
-        // Nearness is judged against the goal itself: 9.2 and 9.4 are equally near 9.3.
-        let margin = match self.better {
+        let limit = self.best().map(|(_, best)| best + self.margin(best));
+        let is_good = |own: f64| limit.is_some_and(|limit| own <= limit);
+        let columns = 0..self.cells.len();
+        columns
+            .map(|column| self.badness(column).is_some_and(is_good))
+            .collect()
+    }
+
+    /// How much worse than the best is as good. Nearness is judged against the goal
+    /// itself: 9.2 and 9.4 are equally near 9.3.
+    fn margin(&self, best: f64) -> f64 {
+        match self.better {
             Better::Near(goal) => TIE * goal.abs(),
             _ => TIE * best.abs(),
-        };
-        badness
-            .iter()
-            .map(|value| value.is_some_and(|value| value <= best + margin))
-            .collect()
+        }
+    }
+}
+
+/// How far a value is from good: the smaller, the better. `None` for a figure that
+/// is neither good nor bad.
+pub fn badness(better: Better, value: f64) -> Option<f64> {
+    match better {
+        Better::Lower => Some(value),
+        Better::Higher => Some(-value),
+        Better::Near(goal) => Some((value - goal).abs()),
+        Better::Neither => None,
     }
 }
 

@@ -224,11 +224,9 @@ fn losses(rows: &[Row], subject: usize) -> Vec<Loss> {
         if row.better == Better::Neither || row.winners()[subject] {
             continue;
         }
-        let badness = |column: usize| row.cells[column].and_then(|c| row.badness(c.median));
-        let best = (0..row.cells.len())
-            .filter_map(|column| Some((column, badness(column)?)))
-            .min_by(|a, b| a.1.total_cmp(&b.1));
-        let Some((winner, _)) = best else { continue };
+        let Some((winner, _)) = row.best() else {
+            continue;
+        };
         let Some(other) = row.cells[winner] else {
             continue;
         };

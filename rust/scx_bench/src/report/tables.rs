@@ -219,10 +219,7 @@ fn figure_line(view: View, row: &Row) -> Markup {
 
 /// How far a cell is from the best of its row, in steps.
 fn heat_class(row: &Row, column: usize) -> &'static str {
-    let badness = |column: usize| row.cells[column].and_then(|c| row.badness(c.median));
-    let all = (0..row.cells.len()).filter_map(badness);
-    let best = all.fold(f64::INFINITY, f64::min);
-    let Some(own) = badness(column) else {
+    let (Some(own), Some((_, best))) = (row.badness(column), row.best()) else {
         return "h-none";
     };
     if row.winners()[column] {
