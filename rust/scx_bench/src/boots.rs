@@ -9,15 +9,15 @@
 //!
 //! Not here: what the user asks for and what becomes of it (`guest`, `gate`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rayon::prelude::*;
 use scx_guest::{Guest, Kernel, Topology};
 
 use crate::candidate::{self, Candidate};
@@ -115,7 +115,7 @@ pub fn measure(plan: Plan) -> Result<Measured> {
     let (candidates, unbuilt) = candidate::find_all(&bench.plan.specs, &cache_dir, is_known);
     let boots = bench.boots(&common, &candidates)?;
     let measured = candidates.iter().map(|candidate| &candidate.spec);
-    let samples = unbuilt.into_iter().chain(bench.run_all(boots)?);
+    let samples = unbuilt.into_iter().chain(bench.run_all(&boots)?);
     Ok(Measured {
         dataset: Dataset {
             qemu: bench.qemu.clone(),
@@ -255,46 +255,25 @@ impl Bench {
     }
 
     /// Run all boots, some at a time; their samples in the order of `boots`.
-    fn run_all(&self, boots: Vec<Boot>) -> Result<Vec<Sample>> {
-        let committed = self.plan.committed.as_ref();
-        let mut samples: Vec<Option<Sample>> = Vec::new();
-        let mut queue = VecDeque::new();
-        for (index, boot) in boots.iter().enumerate() {
-            let kept = self.find_kept(boot);
-            if kept.is_none() {
-                queue.push_back(index);
-            }
-            samples.push(kept.map(|result| boot.sample(self.keep(committed, boot, result))));
-        }
-        self.show_progress(queue.len() * self.plan.scenarios.len());
-        let jobs = self.plan.boot.jobs.unwrap_or(JOBS_MAX_DFL);
-        let nr_jobs = jobs.clamp(1, queue.len().max(1));
-        let shared = Mutex::new((queue, samples));
-        let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
-        // A closure, so that the lock is not held while a guest runs.
-        let next = || match interrupt::is_pressed() {
-            true => None,
-            false => lock().0.pop_front(),
+    fn run_all(&self, boots: &[Boot]) -> Result<Vec<Sample>> {
+        let kept: Vec<Option<RunResult>> = boots.iter().map(|boot| self.find_kept(boot)).collect();
+        let nr_boots = kept.iter().filter(|result| result.is_none()).count();
+        self.show_progress(nr_boots * self.plan.scenarios.len());
+        let jobs = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.plan.boot.jobs.unwrap_or(JOBS_MAX_DFL).max(1))
+            .build()
+            .context("starting threads for guests")?;
+        let sample = |(boot, kept): (&Boot, Option<RunResult>)| {
+            ensure!(!interrupt::is_pressed(), "interrupted");
+            let Some(result) = kept else {
+                return self.run_boot(boot);
+            };
+            Ok(boot.sample(self.keep(self.plan.committed.as_ref(), boot, result)))
         };
-        let work = || -> Result<()> {
-            while let Some(index) = next() {
-                let sample = self.run_boot(&boots[index])?;
-                lock().1[index] = Some(sample);
-            }
-            Ok(())
-        };
-        let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
-            let handles: Vec<_> = (0..nr_jobs).map(|_| scope.spawn(work)).collect();
-            let joined = handles.into_iter().map(|handle| handle.join());
-            joined
-                .map(|outcome| outcome.unwrap_or_else(|_| Err(anyhow!("a job panicked"))))
-                .collect()
-        });
+        let samples = jobs.install(|| boots.par_iter().zip(kept).map(sample).collect());
         self.progress.finish_and_clear();
         interrupt::end_here_if_pressed();
-        outcomes.into_iter().collect::<Result<()>>()?;
-        let samples = std::mem::take(&mut lock().1);
-        Ok(samples.into_iter().flatten().collect())
+        samples
     }
 
     fn run_boot(&self, boot: &Boot) -> Result<Sample> {
