@@ -40,6 +40,10 @@ fn wrong_names_are_refused_and_the_right_ones_are_named() {
             ["/nonexistent", "no such program"],
         ),
         ("host --repeats 0", ["--repeats", "at least 1"]),
+        (
+            "guest --sched default --peers /nonexistent",
+            ["published schedulers", "/nonexistent"],
+        ),
     ] {
         is_refused(&bench(line).output().expect("it starts"), &words);
     }
