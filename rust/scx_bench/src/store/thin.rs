@@ -6,7 +6,7 @@
 //! twice or only explains how a figure came about is left out. Numbers are rounded to a
 //! hundredth of what any comparison tells apart.
 //!
-//! [`thin`] drops, [`write`] and [`read`] store: what was thinned is read as it
+//! [`thin`] drops, [`write()`] and [`read`] store: what was thinned is read as it
 //! was written, and thinning it again changes nothing.
 //!
 //! Not here: the file that it stands in (`store`).
@@ -99,7 +99,7 @@ pub fn is_in_summary(name: &str, latencies: &[Latency]) -> bool {
         && latencies.iter().any(|latency| latency.name == kind)
 }
 
-/// The points of `distribution` that are the first at each of [`FRACTIONS`].
+/// The points of `distribution` that are the first at each of `FRACTIONS`.
 pub fn thin_distribution(distribution: &[(u64, f64)]) -> Vec<(u64, f64)> {
     let mut points: Vec<(u64, f64)> = Vec::new();
     for &fraction in FRACTIONS {
@@ -147,7 +147,7 @@ pub fn write(result: &RunResult) -> Result<String> {
     Ok(format!("{head}\n{}\n]}}", lines.join(",\n")))
 }
 
-/// What [`write`] wrote, as parsed JSON.
+/// What [`write()`] wrote, as parsed JSON.
 pub fn read(value: Value) -> Result<RunResult> {
     let frame: Frame = serde_json::from_value(value).context("reading a kept result")?;
     Ok(RunResult {
