@@ -327,7 +327,7 @@ impl Bench {
         match &boot.candidate.program {
             Some(program) => guest = guest.program(&program.path),
             None => ensure!(
-                boot.candidate.spec.source == Source::Kernel,
+                matches!(boot.candidate.spec.source, Source::Kernel | Source::Limit),
                 "its program was not built, because its results were there"
             ),
         }
@@ -362,6 +362,9 @@ impl Bench {
         ];
         if self.plan.with_cost {
             words.push("--cost".to_string());
+        }
+        if boot.candidate.spec.source == Source::Limit {
+            words.push("--fifo".to_string());
         }
         let seconds = self.plan.seconds;
         words.extend(seconds.map(|seconds| format!("--seconds={seconds}")));

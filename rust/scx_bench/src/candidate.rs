@@ -63,7 +63,7 @@ pub fn find_all(
 
 fn find_program(spec: &Spec, cache: &Path) -> Result<Option<Program>> {
     let (path, args) = match &spec.source {
-        Source::Kernel => return Ok(None),
+        Source::Kernel | Source::Limit => return Ok(None),
         Source::Published(peer) => (peer.program(cache)?, Vec::new()),
         Source::Program { path, args } => (path.clone(), args.clone()),
     };

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::dataset::{Dataset, Sample};
 use crate::result::Better;
+use crate::spec;
 use crate::stats::Spread;
 
 /// Figures no further apart than this count as equal.
@@ -33,6 +34,9 @@ pub struct Row {
     /// One for each scheduler, in the order of the columns; `None` without a
     /// result.
     pub cells: Vec<Option<Spread>>,
+    /// What the measured threads find in SCHED_FIFO, where that was measured. It
+    /// competes with no cell.
+    pub limit: Option<Spread>,
 }
 
 /// Outcome of many duels.
@@ -125,15 +129,17 @@ pub fn matrix(rows: &[Row], nr_schedulers: usize) -> Vec<Vec<Score>> {
 pub fn rows(dataset: &Dataset, topology: &str) -> Vec<Row> {
     let is_here = |sample: &Sample| sample.topology == topology;
     let row = |(scenario, metric): (String, crate::result::Metric)| {
-        let cell = |(scheduler, _): &(String, String)| {
-            let is_meant = |sample: &Sample| is_here(sample) && sample.scheduler == *scheduler;
+        let cell = |scheduler: &str| {
+            let is_meant = |sample: &Sample| is_here(sample) && sample.scheduler == scheduler;
             let values = dataset.values(&scenario, &metric.name, is_meant);
             // Fewer than all seeds is no median of them.
             let is_whole = values.len() == dataset.nr_samples(scheduler, topology);
             if is_whole { Spread::of(&values) } else { None }
         };
+        let names = dataset.schedulers.iter().map(|(name, _)| name.as_str());
         Row {
-            cells: dataset.schedulers.iter().map(cell).collect(),
+            cells: names.map(cell).collect(),
+            limit: cell(spec::LIMIT),
             scenario,
             metric: metric.name.clone(),
             unit: metric.unit.clone(),
@@ -207,6 +213,17 @@ mod tests {
     fn what_is_within_a_tenth_of_the_best_is_as_good() {
         let rows = rows(&both([1.0; 3], [1.09; 3], Better::Lower), "1x1x4x1");
         assert_eq!(rows[0].winners(), [true, true]);
+    }
+
+    #[test]
+    fn the_limit_stands_beside_the_schedulers_and_beats_none() {
+        let mut dataset = both([1.0; 3], [2.0; 3], Better::Lower);
+        let seeds = (1..=3u64).map(|seed| sample(spec::LIMIT, seed, 0.1, Better::Lower));
+        dataset.samples.extend(seeds);
+        let rows = rows(&dataset, "1x1x4x1");
+        assert_eq!(rows[0].cells.len(), 2);
+        assert_eq!(rows[0].winners(), [true, false]);
+        assert_eq!(rows[0].limit.map(|limit| limit.median), Some(0.1));
     }
 
     #[test]

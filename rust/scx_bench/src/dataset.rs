@@ -83,7 +83,8 @@ impl Dataset {
             kernel: kernel.to_string(),
             ..Self::default()
         };
-        for spec in specs {
+        // The limit has no column: each row has a place for it.
+        for spec in specs.filter(|spec| spec.source != Source::Limit) {
             let name = spec.name.clone();
             if let Source::Published(Peer {
                 label: Some(label), ..
@@ -138,7 +139,7 @@ impl Dataset {
             let is_peer = |peer: &&Peer| peer.name == name;
             match peers.iter().find(is_peer).map(|peer| peer.label.clone()) {
                 Some(Some(label)) => drop(dataset.labels.insert(name.clone(), label)),
-                None if name != spec::DEFAULT => {
+                None if ![spec::DEFAULT, spec::LIMIT].contains(&name.as_str()) => {
                     dataset.subject.get_or_insert(name.clone());
                 }
                 _ => {}
@@ -329,6 +330,10 @@ impl Dataset {
     }
 
     fn add_scheduler(&mut self, name: String, version: String) -> Result<()> {
+        // No column of its own: each row has a place for the limit.
+        if name == spec::LIMIT {
+            return Ok(());
+        }
         let known = self.schedulers.iter().find(|(other, _)| *other == name);
         match known {
             Some((_, other)) if *other != version => {

@@ -57,7 +57,10 @@ impl Probe {
             events,
             ..Seen::default()
         };
-        thread::spawn(self.name, move || self.run(&session, start_ns, seen))
+        let named = session.clone();
+        thread::spawn_measured(&named, self.name, move || {
+            self.run(&session, start_ns, seen)
+        })
     }
 
     fn run(self, session: &Session, start_ns: u64, mut seen: Seen) -> Seen {

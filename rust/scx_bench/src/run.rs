@@ -50,6 +50,10 @@ pub struct RunArgs {
     /// costs time itself.
     #[arg(long)]
     pub cost: bool,
+    /// Run the measured threads in SCHED_FIFO: what they find is the limit that no scheduler
+    /// below that class can beat. Needs root.
+    #[arg(long)]
+    pub fifo: bool,
     /// Delay every measured event by this much; tests look for it in the result.
     #[arg(long, default_value_t = 0, hide = true, value_name = "US")]
     pub inject_delay_us: u64,
@@ -95,6 +99,9 @@ fn params(args: &RunArgs) -> Result<Params> {
     {
         bail!("--seconds must be a positive number");
     }
+    if args.fifo && !nix::unistd::geteuid().is_root() {
+        bail!("--fifo needs root");
+    }
     Ok(Params {
         cpus,
         seconds: args.seconds,
@@ -102,6 +109,7 @@ fn params(args: &RunArgs) -> Result<Params> {
         inject_ns: args.inject_delay_us * NSEC_PER_USEC,
         no_load: args.no_load,
         with_cost: args.cost,
+        fifo: args.fifo,
     })
 }
 

@@ -51,6 +51,8 @@ pub struct Params {
     pub no_load: bool,
     /// Count what the scheduler's callbacks cost.
     pub with_cost: bool,
+    /// Measured threads run in SCHED_FIFO.
+    pub fifo: bool,
 }
 
 /// The timetable of a run; all instants in nanoseconds of the monotonic clock.
@@ -64,6 +66,8 @@ pub struct Session {
     pub no_load: bool,
     /// Count what the scheduler's callbacks cost.
     pub with_cost: bool,
+    /// Measured threads run in SCHED_FIFO.
+    pub fifo: bool,
     /// Earliest start of a load.
     pub t0_ns: u64,
     /// Start of the measurement.
@@ -90,6 +94,7 @@ impl Session {
             inject_ns: params.inject_ns,
             no_load: params.no_load,
             with_cost: params.with_cost,
+            fifo: params.fifo,
             t0_ns,
             from_ns,
             to_ns,

@@ -14,7 +14,9 @@ use crate::peers::{self, Peer};
 pub struct SpecArgs {
     /// Schedulers: `default` (the kernel's), published ones by name, `peers` for all of those,
     /// and `NAME=PATH ARGS` for a program of this machine. Separated by commas; repeatable.
-    /// All but `default` need a kernel with sched_ext, and root on this machine.
+    /// All but `default` need a kernel with sched_ext, and root on this machine. `limit` is the
+    /// kernel's own with the measured threads in SCHED_FIFO: no scheduler below that class can
+    /// beat it, so it is a column of its own that takes no part in comparisons.
     #[arg(long, value_name = "LIST", default_value = DEFAULT)]
     pub sched: Vec<String>,
     /// Published schedulers instead of those that are known: a JSON list of `name` and `version`,
@@ -25,6 +27,9 @@ pub struct SpecArgs {
 
 /// Name of the kernel's own scheduler.
 pub const DEFAULT: &str = "default";
+
+/// Name of the limit: the kernel's own scheduler, the measured threads above it.
+pub const LIMIT: &str = "limit";
 
 /// A scheduler to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +45,8 @@ pub struct Spec {
 pub enum Source {
     /// The kernel's own; nothing is started.
     Kernel,
+    /// The same, with the measured threads in SCHED_FIFO.
+    Limit,
     /// A published one.
     Published(Peer),
     /// A program of this machine, with its arguments.
@@ -64,6 +71,7 @@ impl Spec {
     pub fn describe(&self) -> String {
         match &self.source {
             Source::Kernel => "the kernel's own scheduler".to_string(),
+            Source::Limit => "measured threads in SCHED_FIFO".to_string(),
             Source::Published(peer) => format!("{} {}", peer.name, peer.version),
             Source::Program { path, args } => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -123,6 +131,10 @@ fn parse_names(name: &str, peers: &[Peer]) -> Result<Vec<Spec>> {
             name: name.to_string(),
             source: Source::Kernel,
         }],
+        LIMIT => vec![Spec {
+            name: name.to_string(),
+            source: Source::Limit,
+        }],
         "peers" => peers.iter().map(published).collect(),
         _ => peers
             .iter()
@@ -133,7 +145,7 @@ fn parse_names(name: &str, peers: &[Peer]) -> Result<Vec<Spec>> {
     if found.is_empty() {
         let known: Vec<&str> = peers.iter().map(|peer| peer.name.as_str()).collect();
         bail!(
-            "no published scheduler `{name}` is known (known: {DEFAULT}, peers, {}); a program \
+            "no published scheduler `{name}` is known (known: {DEFAULT}, {LIMIT}, peers, {}); a program \
              is named as NAME=PATH",
             known.join(", ")
         );
@@ -176,6 +188,7 @@ mod tests {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         assert_eq!(names, ["default", "scx_flash", "mine"]);
         assert_eq!(specs[0].source, Source::Kernel);
+        assert_eq!(parse(&["limit"]).unwrap()[0].source, Source::Limit);
         let args = vec!["-c".to_string(), "a,b".to_string()];
         assert_eq!(
             specs[2].source,

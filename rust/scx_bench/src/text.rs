@@ -10,6 +10,7 @@ use std::fmt::Write;
 use crate::compare::{Row, matrix, rows};
 use crate::dataset::Dataset;
 use crate::result::ScenarioResult;
+use crate::spec;
 use crate::stats::Spread;
 use crate::table;
 
@@ -126,6 +127,8 @@ fn matrix_text(dataset: &Dataset, rows: &[Row]) -> String {
 fn table(dataset: &Dataset, rows: &[Row]) -> String {
     let mut lines = vec![["scenario", "figure"].map(String::from).to_vec()];
     lines[0].extend(labels(dataset));
+    let has_limit = rows.iter().any(|row| row.limit.is_some());
+    lines[0].extend(has_limit.then(|| spec::LIMIT.to_string()));
     let mut last_scenario = "";
     for row in rows {
         let is_new = row.scenario != last_scenario;
@@ -134,6 +137,7 @@ fn table(dataset: &Dataset, rows: &[Row]) -> String {
         let mut line = vec![scenario.to_string(), figure.trim_end().to_string()];
         let cells = row.cells.iter().zip(row.winners());
         line.extend(cells.map(|(cell, is_best)| cell_text(cell.as_ref(), is_best)));
+        line.extend(has_limit.then(|| cell_text(row.limit.as_ref(), false)));
         lines.push(line);
         last_scenario = &row.scenario;
     }

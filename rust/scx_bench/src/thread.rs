@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Threads of a scenario.
 
+use std::io;
 use std::thread::{Builder, JoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 
 use crate::clock;
+use crate::session::Session;
 
 /// Stack of a workload thread in bytes: it is locked in memory, and there may
 /// be hundreds of them.
@@ -21,11 +23,38 @@ pub fn spawn<T: Send + 'static>(
         .stack_size(STACK_BYTES)
         .spawn(move || {
             // Without it the latencies are 50 us longer, which the report shows;
-            // there is nobody to tell here.
+            // there is no one to tell here.
             let _ = clock::set_timer_slack_1ns();
             body()
         })
         .with_context(|| format!("starting thread {name}"))
+}
+
+/// The same for a thread that is measured: in SCHED_FIFO where the session asks
+/// for the limit. Its children are then in that class as well.
+pub fn spawn_measured<T: Send + 'static>(
+    session: &Session,
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    let fifo = session.fifo;
+    spawn(name, move || {
+        if fifo {
+            // Refused only without root, which was asked for at the start.
+            let _ = enter_fifo();
+        }
+        body()
+    })
+}
+
+/// Put the calling thread into the lowest priority of SCHED_FIFO.
+fn enter_fifo() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 1 };
+    // SAFETY: `param` is a valid parameter for the whole call; 0 is the caller.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Wait for a thread and take its result.

@@ -125,7 +125,7 @@ fn check_machine(args: &HostArgs, specs: &[Spec]) -> Result<()> {
     }
     let others: Vec<&str> = specs
         .iter()
-        .filter(|spec| spec.source != Source::Kernel)
+        .filter(|spec| !matches!(spec.source, Source::Kernel | Source::Limit))
         .map(|spec| spec.name.as_str())
         .collect();
     let is_root = nix::unistd::geteuid().is_root();
@@ -139,6 +139,9 @@ fn check_machine(args: &HostArgs, specs: &[Spec]) -> Result<()> {
     }
     if !others.is_empty() && !is_root {
         bail!("loading a scheduler needs root: {}", others.join(", "));
+    }
+    if specs.iter().any(|spec| spec.source == Source::Limit) && !is_root {
+        bail!("threads of SCHED_FIFO, for the limit, need root");
     }
     if scheduler::is_enabled() {
         bail!(
@@ -255,6 +258,9 @@ impl Turn<'_> {
             format!("--json={report}"),
         ];
         words.extend(seconds.map(|seconds| format!("--seconds={seconds}")));
+        if self.candidate.spec.source == Source::Limit {
+            words.push("--fifo".to_string());
+        }
         if let Some(program) = &self.candidate.program {
             let path = program.path.to_string_lossy().into_owned();
             words.extend(["--".to_string(), path]);

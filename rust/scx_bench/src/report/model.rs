@@ -147,6 +147,7 @@ impl Machine {
         for row in &mut rows {
             row.cells = columns.iter().map(|&index| row.cells[index]).collect();
             row.cells.iter_mut().flatten().for_each(round);
+            row.limit.iter_mut().for_each(round);
         }
         let names: Vec<&str> = columns.iter().map(|&index| names[index]).collect();
         let is_here = |sample: &&Sample| sample.topology == topology && sample.cpus == cpus;

@@ -10,6 +10,7 @@ use super::model::{Loss, View};
 use super::page::{card_id, figure_name, plural};
 use crate::compare::{Row, Score};
 use crate::result::Better;
+use crate::spec;
 use crate::table;
 
 /// Who beats whom: the subject against each peer, and everybody in a table.
@@ -157,12 +158,17 @@ fn loss_line(view: View, subject: usize, loss: &Loss) -> Markup {
 pub fn figures(view: View) -> Markup {
     let machine = view.machine;
     let scenarios = machine.scenarios.iter();
+    let has_limit = machine.rows.iter().any(|row| row.limit.is_some());
     html! {
         details .figures open {
             summary { "All figures" }
             p .note {
                 "Median over the " (view.model.repetition) "s; " (chart::best_mark()) " is the best of a line or within \
                  10% of it; the darker, the further away. Hover or tap for the range."
+                @if has_limit {
+                    " The limit is what the measured threads find in SCHED_FIFO under the kernel's \
+                     own scheduler: none below that class can beat it, and it is not compared."
+                }
             }
             div .scroll {
                 table .heat {
@@ -177,11 +183,17 @@ pub fn figures(view: View) -> Markup {
                                     }
                                 }
                             }
+                            @if has_limit {
+                                th scope="col" .number { (spec::LIMIT) }
+                                @if let Some(subject) = view.subject() {
+                                    th scope="col" .number { (view.name(subject)) " / limit" }
+                                }
+                            }
                         }
                     }
                     tbody {
                         @for index in scenarios.flat_map(|scenario| &scenario.rows) {
-                            (figure_line(view, &machine.rows[*index]))
+                            (figure_line(view, &machine.rows[*index], has_limit))
                         }
                     }
                 }
@@ -190,7 +202,7 @@ pub fn figures(view: View) -> Markup {
     }
 }
 
-fn figure_line(view: View, row: &Row) -> Markup {
+fn figure_line(view: View, row: &Row, has_limit: bool) -> Markup {
     let winners = row.winners();
     html! {
         tr {
@@ -211,6 +223,25 @@ fn figure_line(view: View, row: &Row) -> Markup {
                     }
                 } @else {
                     td .number.none { "–" }
+                }
+            }
+            @if has_limit { (limit_cells(view, row)) }
+        }
+    }
+}
+
+/// The limit of a figure, and how many times that the subject is.
+fn limit_cells(view: View, row: &Row) -> Markup {
+    let limit = row.limit.map(|limit| limit.median);
+    html! {
+        td .number { (limit.map_or_else(|| "–".to_string(), table::value)) }
+        @if let Some(subject) = view.subject() {
+            @let own = row.cells[subject].map(|cell| cell.median);
+            @let factor = own.zip(limit).filter(|(_, limit)| *limit > 0.0);
+            td .number {
+                @match (factor, row.better) {
+                    (Some((own, limit)), Better::Lower) => { (table::value(own / limit)) "×" }
+                    _ => "–"
                 }
             }
         }
@@ -252,6 +283,7 @@ mod tests {
             unit: String::new(),
             better,
             cells: values.iter().map(|&value| Spread::of(&[value])).collect(),
+            limit: None,
         };
         let classes = |row: &Row| -> Vec<&str> {
             (0..row.cells.len())
