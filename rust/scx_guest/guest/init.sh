@@ -59,7 +59,7 @@ status=$?
 
 # A program may have lowered the console's level, so what the kernel had to say
 # about failures is repeated from its own buffer.
-dmesg | grep -E 'sched_ext: .* disabled \(|Out of memory: Killed|BUG: |Oops' |
+dmesg | grep -E 'sched_ext: .* disabled \(|Out of memory: Killed|BUG: |Oops|WARNING: |INFO: (rcu|task)|rcu: INFO' |
 	sed "s/^/$MARK dmesg /"
 # Opening and closing the port waits until all of the report is out.
 : >/dev/report

@@ -143,6 +143,7 @@ fn classify(line: &str, is_scx_error_allowed: bool) -> Option<Failure> {
         || message.starts_with("Oops")
         || message.starts_with("general protection fault")
         || message.starts_with("watchdog: BUG")
+        || is_warning(message)
     {
         return Some(Failure::Oops(found));
     }
@@ -150,6 +151,15 @@ fn classify(line: &str, is_scx_error_allowed: bool) -> Option<Failure> {
         && message.contains(" disabled (")
         && !message.contains(" disabled (unregistered from");
     (is_scx_error && !is_scx_error_allowed).then_some(Failure::SchedExt(found))
+}
+
+/// Whether the kernel warns of a state that should not be: a WARN(), an RCU stall
+/// or a task that is blocked for long.
+fn is_warning(message: &str) -> bool {
+    let info = message.strip_prefix("rcu: ").unwrap_or(message);
+    let info = info.strip_prefix("INFO: ");
+    message.starts_with("WARNING: ")
+        || info.is_some_and(|info| info.starts_with("rcu_") || info.contains(" blocked for more"))
 }
 
 /// What follows the kernel's time stamp, wherever in the line that is: the
@@ -240,6 +250,24 @@ mod tests {
             watch(&[oops, panic], false).failure,
             Some(Failure::Oops(_))
         ));
+    }
+
+    #[test]
+    fn what_the_kernel_only_warns_of_is_a_fault_too() {
+        for warning in [
+            "WARNING: CPU: 1 PID: 7 at kernel/sched/ext.c:1 x+0x1/0x2",
+            "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+            "INFO: rcu_sched self-detected stall on CPU",
+            "INFO: task hog:12 blocked for more than 122 seconds.",
+        ] {
+            let line = format!("[    2.142428] {warning}");
+            let failure = watch(&[&line], true).failure;
+            assert!(matches!(failure, Some(Failure::Oops(_))), "{warning}");
+        }
+        for normal in ["INFO: NMI handler took too long", "rcu: Preemptible"] {
+            let line = format!("[    2.142428] {normal}");
+            assert_eq!(watch(&[&line], false).failure, None, "{normal}");
+        }
     }
 
     #[test]

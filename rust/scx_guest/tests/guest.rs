@@ -141,6 +141,18 @@ fn a_scheduler_error_is_found_even_on_a_silent_console() {
 }
 
 #[test]
+fn a_warning_of_the_kernel_is_a_failure_even_on_a_silent_console() {
+    let _turn = take_turn();
+    let script = "dmesg -n 1\n\
+        echo '<4>WARNING: CPU: 0 PID: 1 at kernel/sched/ext.c:1 x' > /dev/kmsg\n\
+        echo done";
+    let Failure::Oops(line) = failure(run(guest().cpus(1), script)) else {
+        panic!("not told as a fault")
+    };
+    assert!(line.contains("kernel/sched/ext.c"), "{line}");
+}
+
+#[test]
 fn running_out_of_memory_is_told_as_that() {
     let _turn = take_turn();
     let result = run(
