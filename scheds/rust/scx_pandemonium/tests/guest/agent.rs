@@ -3,6 +3,7 @@
 //! may ask (support/agent.rs).
 //!
 //! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
+//! - `freed ...`: see kicks.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::support::agent;
-use crate::{idle, roles};
+use crate::{idle, kicks, roles};
 
 /// Not a test but what the guest runs.
 #[test]
@@ -24,6 +25,7 @@ fn answer(words: &[&str]) -> Option<Result<String>> {
         ["wander", words @ ..] => idle::wander(words),
         ["sleepers", words @ ..] => idle::sleepers(words),
         ["leavers", words @ ..] => idle::leavers(words),
+        ["freed", words @ ..] => kicks::freed(words),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),
         ["young"] => roles::young(),

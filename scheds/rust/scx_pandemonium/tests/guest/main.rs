@@ -22,6 +22,7 @@ mod constants;
 mod hotplug;
 mod idle;
 mod input;
+mod kicks;
 mod ours;
 mod pairs;
 mod repeat;
