@@ -31,7 +31,7 @@ pub struct RunArgs {
     /// Length of each measurement in seconds, instead of the scenario's own.
     #[arg(long, value_name = "SECONDS")]
     pub seconds: Option<f64>,
-    /// Shifts the start of every load by some hundred microseconds.
+    /// Shifts the start of every load by up to 20 ms.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Size the loads for this many CPUs instead of those online.

@@ -11,17 +11,19 @@
 //!
 //! Loads run 10 ms longer than the measurement, so that the last events
 //! measured still meet the full load. A seed shifts the start of every load by
-//! some hundred microseconds; nothing else in a run is random.
+//! up to 20 ms; nothing else in a run is random.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::clock::{NSEC_PER_MSEC, NSEC_PER_SEC, NSEC_PER_USEC, now_ns};
+use crate::clock::{NSEC_PER_MSEC, NSEC_PER_SEC, now_ns};
 use crate::system::CpuMap;
 
-/// Largest shift that a seed gives to the start of a load, in nanoseconds.
-/// More than a wakeup takes, less than any period or tick.
-const PHASE_MAX_NS: u64 = 600 * NSEC_PER_USEC;
+/// Bound of the shift that a seed gives to the start of a load, in nanoseconds:
+/// two ticks at the slowest tick rate of 100 Hz, five at 250 Hz. So a few seeds
+/// are samples of how a load can meet the tick and the other loads, and not of
+/// one corner of a tick.
+const PHASE_MAX_NS: u64 = 20 * NSEC_PER_MSEC;
 
 /// Time to raise threads and processes before the first load, in nanoseconds.
 const SETUP_NS: u64 = 60 * NSEC_PER_MSEC;
@@ -130,14 +132,18 @@ impl Session {
 
 /// Shift of the `nth` load under `seed`, in nanoseconds below `PHASE_MAX_NS`.
 fn phase_ns(seed: u64, nth: u64) -> u64 {
-    // SplitMix64: neighbouring seeds and loads give unrelated shifts.
+    mix(seed, nth) % PHASE_MAX_NS
+}
+
+/// SplitMix64: neighbouring seeds and loads give unrelated numbers.
+fn mix(seed: u64, nth: u64) -> u64 {
     let mut z = seed
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add(nth << 32 | nth);
     z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) % PHASE_MAX_NS
+    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -160,5 +166,18 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 64);
+    }
+
+    /// Of a tick of 4 ms each quarter is met by some of so few seeds.
+    #[test]
+    fn five_seeds_meet_a_tick_all_over() {
+        for nth in 0..4 {
+            let mut quarters = [false; 4];
+            for seed in 1..=5 {
+                quarters[(phase_ns(seed, nth) / NSEC_PER_MSEC % 4) as usize] = true;
+            }
+            let met = quarters.iter().filter(|&&is_met| is_met).count();
+            assert!(met >= 3, "load {nth}: {quarters:?}");
+        }
     }
 }

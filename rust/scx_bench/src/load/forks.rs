@@ -44,9 +44,10 @@ pub struct ForksSeen {
 }
 
 impl Storm {
-    /// Start the storm; `until_ns` is when the last burst may begin.
+    /// Start the storm at `from_ns`, which the seed shifts; `until_ns` is when the
+    /// last burst may begin.
     pub fn start(session: &Session, from_ns: u64, until_ns: u64) -> Result<Self> {
-        let start_ns = session.next_start_ns().max(from_ns);
+        let start_ns = from_ns + (session.next_start_ns() - session.t0_ns);
         let child = Command::new("storm", STORM_CHILD_NS, 1, 0)?;
         let nr_children = session.nr_load(session.cpus * STORM_CHILDREN_PER_CPU);
         let session = session.clone();
