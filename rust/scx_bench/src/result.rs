@@ -116,6 +116,14 @@ pub struct RunResult {
     pub failures: Vec<Failure>,
 }
 
+/// Samples that have to lie above a percentile for it to be told.
+pub const SAMPLES_ABOVE: u64 = 3;
+
+/// Do `count` samples support this percentile, in percent?
+pub fn has_percentile(count: u64, pct: u64) -> bool {
+    count * (100 - pct) >= SAMPLES_ABOVE * 100
+}
+
 /// Collects what a scenario finds.
 #[derive(Debug, Default)]
 pub struct Findings {
@@ -154,26 +162,31 @@ impl Findings {
         self.push(name, value, unit, better, false);
     }
 
-    /// Add latencies: p50, p99 and max in ms, those in `headlines` first.
+    /// Add latencies in ms: p50, p90, p95, p99, max and mean, those in `headlines` first.
+    ///
+    /// A percentile is only told of so many samples that at least
+    /// [`SAMPLES_ABOVE`] lie above it: p99 of 300, p95 of 60, p90 of 30. A
+    /// headline has the same name under every scheduler, so a scenario chooses
+    /// one that the events of its timetable support; where a scheduler gets
+    /// fewer of them done, the largest sample stands for it.
     pub fn latency(&mut self, name: &str, samples: &Recorder, headlines: &[&str]) {
         let summary = samples.summary();
         let ms = |ns: f64| ns / crate::clock::NSEC_PER_MSEC as f64;
-        let figures = [
-            ("p50", ms(summary.p50_ns as f64)),
-            ("p99", ms(summary.p99_ns as f64)),
-            ("max", ms(summary.max_ns as f64)),
-            ("mean", ms(summary.mean_ns)),
-        ];
-        for (figure, value) in figures {
+        let mut add = |figure: &str, value_ns: f64| {
+            let name = format!("{name}_{figure}");
             let headline = headlines.contains(&figure);
-            self.push(
-                &format!("{name}_{figure}"),
-                value,
-                "ms",
-                Better::Lower,
-                headline,
-            );
+            self.push(&name, ms(value_ns), "ms", Better::Lower, headline);
+        };
+        add("p50", summary.p50_ns as f64);
+        for (figure, pct) in [("p90", 90), ("p95", 95), ("p99", 99)] {
+            if has_percentile(summary.count, pct) {
+                add(figure, samples.percentile_ns(pct as f64) as f64);
+            } else if headlines.contains(&figure) {
+                add(figure, summary.max_ns as f64);
+            }
         }
+        add("max", summary.max_ns as f64);
+        add("mean", summary.mean_ns);
         self.latencies.push(Latency {
             name: name.to_string(),
             summary,
@@ -197,5 +210,39 @@ impl Findings {
             better,
             headline,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(count: u64, headlines: &[&str]) -> Vec<String> {
+        let mut samples = Recorder::new();
+        (1..=count).for_each(|value| samples.record(value * 1_000_000));
+        let mut findings = Findings::default();
+        findings.latency("wake", &samples, headlines);
+        let names = findings.metrics.into_iter().map(|metric| metric.name);
+        names.collect()
+    }
+
+    #[test]
+    fn a_percentile_is_told_only_of_enough_samples() {
+        let has = |count, figure: &str| names(count, &[]).contains(&format!("wake_{figure}"));
+        for (figure, least) in [("p90", 30), ("p95", 60), ("p99", 300)] {
+            assert!(has(least, figure) && !has(least - 1, figure), "{figure}");
+        }
+        assert!(["p50", "max", "mean"].iter().all(|figure| has(1, figure)));
+    }
+
+    #[test]
+    fn a_headline_of_too_few_samples_is_the_largest() {
+        assert!(names(10, &["p95"]).contains(&"wake_p95".to_string()));
+        let mut samples = Recorder::new();
+        (1..=50).for_each(|value| samples.record(value * 1_000_000));
+        let mut findings = Findings::default();
+        findings.latency("wake", &samples, &["p95"]);
+        let p95 = findings.metrics.iter().find(|one| one.name == "wake_p95");
+        assert_eq!(p95.map(|one| (one.value, one.headline)), Some((50.0, true)));
     }
 }

@@ -311,7 +311,7 @@ fn latencies(
 /// Is this row a figure of the latency `name`, such as `wake_p99` of `wake`?
 pub fn is_about(row: &Row, name: &str) -> bool {
     let rest = row.metric.strip_prefix(name);
-    rest.is_some_and(|rest| ["_p50", "_p99", "_max", "_mean"].contains(&rest))
+    rest.is_some_and(|rest| ["_p50", "_p90", "_p95", "_p99", "_max", "_mean"].contains(&rest))
 }
 
 impl Curve {

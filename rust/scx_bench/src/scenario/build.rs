@@ -98,7 +98,7 @@ fn run_frames(session: &Session) -> Result<Findings> {
     .spawn(session)?;
     let mut findings = measure(session)?;
     let frame = thread::join(frame)?;
-    findings.latency("done", &frame.done, &["p99"]);
+    findings.latency("done", &frame.done, &["p95"]);
     findings.latency("wake", &frame.wake, &[]);
     findings.headline("missed", frame.missed as f64, "", Better::Lower);
     findings.detail("events", frame.done.count() as f64, "", Better::Neither);

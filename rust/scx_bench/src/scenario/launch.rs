@@ -35,7 +35,7 @@ fn run_launch(session: &Session) -> Result<Findings> {
         .join()?
         .into_iter()
         .for_each(|time_ns| launches.record(time_ns));
-    findings.latency("launch", &launches, &["mean", "p99"]);
+    findings.latency("launch", &launches, &["mean", "p95"]);
     add_hogs(session, &mut findings, &hogs.join()?);
     Ok(findings)
 }

@@ -88,7 +88,7 @@ fn run_messaging(session: &Session) -> Result<Findings> {
     let mut findings = measure(session)?;
     let rounds = thread::join(leader)?;
     thread::join_all(handles)?;
-    findings.latency("round", &rounds, &["p50", "p99"]);
+    findings.latency("round", &rounds, &["p50", "p95"]);
     let messages = nr_groups * GROUP_SIZE * GROUP_SIZE * ROUND_MESSAGES;
     let per_second =
         rounds.count() as f64 * messages as f64 * NSEC_PER_SEC as f64 / session.length_ns() as f64;

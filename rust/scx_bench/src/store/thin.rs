@@ -89,13 +89,13 @@ pub fn thin(mut result: RunResult) -> RunResult {
     result
 }
 
-/// Is the figure `name` in the summary of one of `latencies` already, as
-/// `wake_p50` is in that of `wake`?
+/// Is the figure `name` in the summary or the points of one of `latencies`
+/// already, as `wake_p50` is in those of `wake`?
 pub fn is_in_summary(name: &str, latencies: &[Latency]) -> bool {
     let Some((kind, figure)) = name.rsplit_once('_') else {
         return false;
     };
-    ["p50", "p99", "max", "mean"].contains(&figure)
+    ["p50", "p90", "p95", "p99", "max", "mean"].contains(&figure)
         && latencies.iter().any(|latency| latency.name == kind)
 }
 
