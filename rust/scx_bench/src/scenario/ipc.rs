@@ -13,7 +13,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use super::{Scenario, WARMUP_NS, add_hogs, measure};
 use crate::clock::{self, NSEC_PER_MSEC, now_ns};
 use crate::load::Hogs;
-use crate::result::Findings;
+use crate::result::{Better, Findings};
 use crate::session::Session;
 use crate::stats::Recorder;
 use crate::system::{Account, Usage};
@@ -78,8 +78,10 @@ pub const PIPE_IDLE: Scenario = Scenario {
 pub const FANOUT: Scenario = Scenario {
     id: "fanout",
     about: "N hogs. Every 5 ms a thread wakes N others by futex, one after the other; each answers \
-            at once. Round trip: from before the first wakeup to after the last answer; wake: \
-            from before the wakeup of a thread to its first instruction.",
+            at once. A round that is late begins as soon as the one before it has ended. Round \
+            trip: from the instant at which the round is due to after the last answer, of all 400 \
+            rounds in 2 s; wake: from before the wakeup of a thread to its first instruction; \
+            late: rounds not begun when the time was over.",
     seconds: 2.0,
     warmup_ns: WARMUP_NS,
     saturates: true,
@@ -203,12 +205,7 @@ fn run_pair(session: &Session, ends: (End, End), hogs_per_cpu: usize) -> Result<
     usage.add(&thread::join(pong)?);
     let headline = if hogs_per_cpu > 0 { "p99" } else { "p50" };
     findings.latency("trip", &trips, &[headline]);
-    findings.detail(
-        "trips",
-        trips.count() as f64,
-        "",
-        crate::result::Better::Higher,
-    );
+    findings.detail("trips", trips.count() as f64, "", Better::Higher);
     findings.group("pair", usage);
     add_hogs(session, &mut findings, &hogs.join()?);
     Ok(findings)
@@ -289,25 +286,28 @@ fn run_fanout(session: &Session) -> Result<Findings> {
     let mut findings = measure(session)?;
 
     let mut wakes = Recorder::new();
-    let trips = thread::join(waker)?;
+    let (trips, late) = thread::join(waker)?;
     thread::join_all(answerers)?
         .iter()
         .for_each(|samples| wakes.merge(samples));
     findings.latency("trip", &trips, &["p99"]);
     findings.latency("wake", &wakes, &["p99"]);
+    findings.detail("late", late as f64, "", Better::Lower);
     add_hogs(session, &mut findings, &hogs.join()?);
     Ok(findings)
 }
 
+/// It hands back the trips, and how many rounds began after the measurement.
 fn start_fanout_waker(
     session: &Session,
     lines: Vec<Arc<Line>>,
     answers: Arc<Token>,
     is_over: Arc<AtomicBool>,
-) -> Result<JoinHandle<Recorder>> {
+) -> Result<JoinHandle<(Recorder, u64)>> {
     let start_ns = session.next_start_ns();
     let session = session.clone();
     let mut trips = Recorder::new();
+    let mut late = 0;
     thread::spawn("fanout", move || {
         let wake_all = || {
             for line in &lines {
@@ -315,20 +315,20 @@ fn start_fanout_waker(
                 line.wake.post();
             }
         };
-        let mut next_ns = start_ns;
-        while next_ns < session.to_ns {
-            clock::sleep_until_ns(next_ns);
-            let sent_ns = now_ns();
+        let mut due_ns = start_ns;
+        while due_ns < session.to_ns {
+            clock::sleep_until_ns(due_ns);
+            late += u64::from(now_ns() >= session.to_ns);
             wake_all();
             lines.iter().for_each(|_| answers.wait());
-            if session.counts(sent_ns) {
-                trips.record(now_ns() - sent_ns);
+            if session.counts(due_ns) {
+                trips.record(now_ns() - due_ns);
             }
-            next_ns += FANOUT_PERIOD_NS;
+            due_ns += FANOUT_PERIOD_NS;
         }
         is_over.store(true, Ordering::Release);
         wake_all();
-        trips
+        (trips, late)
     })
 }
 
