@@ -27,7 +27,7 @@ use crate::clock::{self, NSEC_PER_MSEC, NSEC_PER_SEC};
 use crate::cost::Counters;
 use crate::events::Events;
 use crate::load::hog::HogsSeen;
-use crate::result::{Better, Findings, ScenarioResult};
+use crate::result::{Better, Findings, Group, ScenarioResult};
 use crate::session::{Params, Session};
 use crate::system::{CpuMap, MachineCounters, Usage};
 use crate::tool::Tool;
@@ -51,6 +51,9 @@ pub struct Scenario {
 
 /// Load before the measurement where a scenario has no reason for more.
 const WARMUP_NS: u64 = 300 * NSEC_PER_MSEC;
+
+/// Groups of tasks that never sleep.
+const HOG_GROUPS: [&str; 2] = ["hogs", "niced"];
 
 /// All scenarios, in the order they are run and shown.
 pub static SCENARIOS: &[Scenario] = &[
@@ -254,7 +257,28 @@ impl Scenario {
                 rate(name, count);
             }
         }
+        let per_preemption = migrations_per_preemption(&findings.groups);
+        let name = "migrations_per_preemption";
+        findings.detail(name, per_preemption, "", Better::Lower);
     }
+}
+
+/// How often a task that was preempted ran on elsewhere: migrations to
+/// preemptions of the tasks that never sleep, which only preemption moves; of
+/// all tasks where there are none of that kind; 0 without a preemption.
+fn migrations_per_preemption(groups: &[Group]) -> f64 {
+    let sum = |is_meant: &dyn Fn(&Group) -> bool| {
+        let mut usage = Usage::default();
+        let meant = groups.iter().filter(|group| is_meant(group));
+        meant.for_each(|group| usage.add(&group.usage));
+        usage
+    };
+    let hogs = sum(&|group| HOG_GROUPS.contains(&group.name.as_str()));
+    let usage = if hogs.tasks > 0 { hogs } else { sum(&|_| true) };
+    if usage.involuntary == 0 {
+        return 0.0;
+    }
+    usage.migrations.total() as f64 / usage.involuntary as f64
 }
 
 /// The counters of the machine at one instant.
@@ -323,6 +347,7 @@ fn share_pct(session: &Session, cpu_ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::Migrations;
 
     #[test]
     fn every_id_is_found_and_none_is_there_twice() {
@@ -343,6 +368,32 @@ mod tests {
                 scenario.id
             );
         }
+    }
+
+    #[test]
+    fn only_hogs_tell_how_often_a_preempted_task_moves() {
+        let group = |name: &str, involuntary, core| Group {
+            name: name.to_string(),
+            usage: Usage {
+                tasks: 1,
+                involuntary,
+                migrations: Migrations {
+                    core,
+                    ..Migrations::default()
+                },
+                ..Usage::default()
+            },
+        };
+        let probe = group("probe", 1, 50);
+        assert_eq!(
+            migrations_per_preemption(std::slice::from_ref(&probe)),
+            50.0
+        );
+        assert_eq!(
+            migrations_per_preemption(&[probe, group("hogs", 10, 5)]),
+            0.5
+        );
+        assert_eq!(migrations_per_preemption(&[group("hogs", 0, 0)]), 0.0);
     }
 
     #[test]
