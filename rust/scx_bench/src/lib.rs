@@ -24,6 +24,7 @@
 pub mod baseline;
 pub mod boots;
 pub mod candidate;
+pub mod cgroup;
 pub mod clock;
 pub mod compare;
 pub mod cost;
@@ -38,6 +39,7 @@ pub mod load;
 pub mod output;
 pub mod peers;
 pub mod probe;
+pub mod process;
 pub mod prometheus;
 pub mod report;
 pub mod result;

@@ -34,6 +34,9 @@ const SETUP_PER_CPU_NS: u64 = 3 * NSEC_PER_MSEC;
 /// so that only the seed decides how a load meets the tick.
 const START_GRID_NS: u64 = 20 * NSEC_PER_MSEC;
 
+/// Shifts that one process may draw, so that those of two never meet.
+const PHASES_PER_PROCESS: u64 = 1 << 16;
+
 /// How long loads outlast the measurement, in nanoseconds.
 const LOAD_TAIL_NS: u64 = 10 * NSEC_PER_MSEC;
 
@@ -112,6 +115,17 @@ impl Session {
         let nth = self.nr_phases.get();
         self.nr_phases.set(nth + 1);
         self.t0_ns + phase_ns(self.seed, nth)
+    }
+
+    /// The same timetable for a process that is about to be forked: it draws
+    /// shifts of its own.
+    pub fn for_process(&self) -> Self {
+        let nth = self.nr_phases.get();
+        self.nr_phases.set(nth + 1);
+        Self {
+            nr_phases: Cell::new((nth + 1) * PHASES_PER_PROCESS),
+            ..self.clone()
+        }
     }
 
     /// Does an event of this instant count?

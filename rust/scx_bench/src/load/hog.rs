@@ -9,12 +9,18 @@
 use std::thread::JoinHandle;
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
-use crate::clock::{self, now_ns};
+use crate::cgroup::Group;
+use crate::clock::{self, NSEC_PER_MSEC, now_ns};
+use crate::process::Process;
 use crate::session::Session;
 use crate::system::{self, Account, Usage};
 use crate::thread;
 use crate::work::Work;
+
+/// Length of a slot in which chunks are counted, in nanoseconds.
+pub const SLOT_NS: u64 = 10 * NSEC_PER_MSEC;
 
 /// A running group of hogs.
 #[derive(Debug)]
@@ -23,7 +29,7 @@ pub struct Hogs {
 }
 
 /// What one hog saw during the measurement.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct HogSeen {
     /// What it used.
     pub usage: Usage,
@@ -31,10 +37,12 @@ pub struct HogSeen {
     pub gap_max_ns: u64,
     /// Chunks of work done in the measurement: about 20000 instructions each.
     pub chunks: u64,
+    /// The same by slots of [`SLOT_NS`] from the start of the measurement.
+    pub chunks_by_slot: Vec<u32>,
 }
 
 /// What a group of hogs saw.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct HogsSeen {
     /// Each hog, in the order they were started.
     pub each: Vec<HogSeen>,
@@ -55,6 +63,18 @@ impl HogsSeen {
             .map(|hog| hog.gap_max_ns)
             .max()
             .unwrap_or(0)
+    }
+
+    /// Chunks of all together by slots of [`SLOT_NS`].
+    pub fn chunks_by_slot(&self) -> Vec<u64> {
+        let nr_slots = self.each.iter().map(|hog| hog.chunks_by_slot.len()).max();
+        let mut sums = vec![0; nr_slots.unwrap_or(0)];
+        for hog in &self.each {
+            for (sum, &chunks) in sums.iter_mut().zip(&hog.chunks_by_slot) {
+                *sum += u64::from(chunks);
+            }
+        }
+        sums
     }
 
     /// CPU time of each in nanoseconds.
@@ -83,6 +103,19 @@ impl Hogs {
         Ok(Self { handles })
     }
 
+    /// Start `count` hogs in a process of their own, within `group` if there is one.
+    pub fn fork(
+        session: &Session,
+        count: usize,
+        group: Option<&Group>,
+    ) -> Result<Process<HogsSeen>> {
+        let session = session.for_process();
+        Process::start(|| {
+            group.map_or(Ok(()), Group::enter)?;
+            Self::spawn(&session, count, 0)?.join()
+        })
+    }
+
     /// Wait for them to end.
     pub fn join(self) -> Result<HogsSeen> {
         Ok(HogsSeen {
@@ -94,7 +127,11 @@ impl Hogs {
 fn run(session: &Session, start_ns: u64, nice: i32, inject_ns: u64) -> HogSeen {
     let mut work = Work::new();
     let mut account = Account::new();
-    let mut seen = HogSeen::default();
+    let nr_slots = session.length_ns().div_ceil(SLOT_NS) as usize;
+    let mut seen = HogSeen {
+        chunks_by_slot: vec![0; nr_slots],
+        ..HogSeen::default()
+    };
     let inject_at_ns = session.from_ns + session.length_ns() / 2;
     let mut inject_ns = inject_ns;
 
@@ -118,6 +155,10 @@ fn run(session: &Session, start_ns: u64, nice: i32, inject_ns: u64) -> HogSeen {
             account.look(&session.map);
             seen.gap_max_ns = seen.gap_max_ns.max(now_ns - last_ns);
             seen.chunks += 1;
+            let slot = ((now_ns - session.from_ns) / SLOT_NS) as usize;
+            if let Some(chunks) = seen.chunks_by_slot.get_mut(slot) {
+                *chunks += 1;
+            }
         }
         last_ns = now_ns;
     }
