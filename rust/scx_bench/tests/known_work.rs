@@ -71,6 +71,19 @@ fn nice_finds_the_kernels_weights() {
     });
 }
 
+/// Each refresh of the screen shows a new frame or counts as missed, also where
+/// every second one is missed.
+#[test]
+fn game_accounts_for_every_refresh() {
+    for delay_ns in [0, 8_000_000] {
+        is_found("game", || {
+            let bench = Bench::new("game").seconds(1.0).inject_ns(delay_ns);
+            let result = bench.no_load().run();
+            (value(&result, "fps") + value(&result, "missed"), 60.0)
+        });
+    }
+}
+
 #[test]
 fn messaging_counts_every_message() {
     is_found("messaging", || {

@@ -110,7 +110,7 @@ fn run_frames(session: &Session) -> Result<Findings> {
 }
 
 /// Builds of one project that follow each other without a pause.
-struct Builds {
+pub(super) struct Builds {
     helper: Helper,
     project: Project,
     args: Vec<String>,
@@ -118,7 +118,7 @@ struct Builds {
 
 impl Builds {
     /// Build until the loads end. The last one is waited for.
-    fn start(session: &Session) -> Result<Self> {
+    pub(super) fn start(session: &Session) -> Result<Self> {
         let project = Project::generate(UNITS, FUNCTIONS)?;
         // Without make's own rules, and everything anew each time.
         let args = ["-r", "-R", "-s", "-B", &format!("-j{}", session.cpus)].map(String::from);
@@ -136,7 +136,7 @@ impl Builds {
     }
 
     /// Times of the builds that began in the measurement.
-    fn join(self) -> Result<Recorder> {
+    pub(super) fn join(self) -> Result<Recorder> {
         let mut times = Recorder::new();
         for time_ns in self.helper.join()? {
             if time_ns == FAILED {

@@ -10,6 +10,7 @@ mod batch;
 mod build;
 mod deadline;
 mod external;
+mod game;
 mod idle;
 mod ipc;
 mod launch;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
+use crate::cgroup::Tree;
 use crate::clock::{self, NSEC_PER_MSEC, NSEC_PER_SEC};
 use crate::cost::Counters;
 use crate::events::Events;
@@ -57,6 +59,10 @@ const HOG_GROUPS: [&str; 2] = ["hogs", "niced"];
 
 /// All scenarios, in the order they are run and shown.
 pub static SCENARIOS: &[Scenario] = &[
+    game::GAME_MT,
+    game::GAME_MT_CG,
+    game::GAME,
+    game::GAME_CG,
     wake::SATURATION,
     wake::DOUBLE,
     wake::STORM,
@@ -90,6 +96,7 @@ pub static EXTRA_SCENARIOS: &[Scenario] = &[
     batch::DEMO,
     build::BUILD,
     build::FRAMES_BUILD,
+    game::GAME_MT_BUILD,
     external::HACKBENCH,
     external::CYCLICTEST,
     external::STRESS,
@@ -164,7 +171,7 @@ impl Scenario {
     /// The programs of other projects that it starts.
     pub fn tools(&self) -> &'static [Tool] {
         match self.id {
-            "build" | "frames_build" => &[build::MAKE_TOOL, build::TCC_TOOL],
+            "build" | "frames_build" | "game_mt_build" => &[build::MAKE_TOOL, build::TCC_TOOL],
             id => external::tools(id),
         }
     }
@@ -181,6 +188,15 @@ impl Scenario {
             .iter()
             .try_for_each(|tool| tool.find().map(drop))
             .with_context(needs)
+    }
+
+    /// An error if it needs control groups and none can be made here.
+    pub fn check_groups(&self) -> Result<()> {
+        let needs_groups = self.id.starts_with("cg_") || self.id.ends_with("_cg");
+        match needs_groups {
+            true => Tree::new().map(drop),
+            false => Ok(()),
+        }
     }
 
     /// Run it here and now.
