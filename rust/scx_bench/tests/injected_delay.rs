@@ -166,6 +166,9 @@ a_delay_is_found_in_latencies! {
     longrun: ["wake", "done"], 0.4, 2, Delay::Fixed;
     mixed: ["wake", "done"], 0.4, 1, Delay::Fixed;
     frames60: ["wake", "done"], 1.0, 8, Delay::Fixed;
+    frames60_5ms: ["frame"], 1.0, 8, Delay::Fixed;
+    frames60_8ms: ["frame"], 1.0, 8, Delay::Fixed;
+    frames60_12ms: ["frame"], 1.0, 8, Delay::Fixed;
     game: ["frame"], 1.0, 8, Delay::Fixed;
     game_cg: ["frame"], 1.0, 8, Delay::Fixed;
     game_mt: ["frame"], 1.0, 8, Delay::Fixed;

@@ -3,9 +3,9 @@
 
 use anyhow::Result;
 
-use super::{Scenario, WARMUP_NS, add_hogs, measure};
+use super::{Scenario, WARMUP_NS, add_hogs, game, measure};
 use crate::clock::{NSEC_PER_MSEC, NSEC_PER_SEC, NSEC_PER_USEC};
-use crate::load::{Hogs, Storm};
+use crate::load::{Game, Hogs, Storm};
 use crate::probe::Probe;
 use crate::result::{Better, Findings};
 use crate::session::Session;
@@ -28,6 +28,39 @@ pub const FRAMES60: Scenario = Scenario {
         };
         run_deadlines(session, frame, None, "p95")
     },
+};
+
+/// A frame that needs nearly its fair share beside 2N hogs.
+pub const FRAMES60_5MS: Scenario = Scenario {
+    id: "frames60_5ms",
+    about: "2N hogs. A frame thread uses 5 ms of CPU for each frame, 30% of a CPU, where a fair \
+            third is its due, and then waits for the next refresh (60 Hz, an absolute grid); late, \
+            it waits for the first refresh after it is done. Frames per second: 60 at best; frame: \
+            from the refresh at which it began to its end; missed: refreshes without a new frame.",
+    seconds: 3.0,
+    warmup_ns: WARMUP_NS,
+    saturates: true,
+    run: |session| run_frames(session, 5 * NSEC_PER_MSEC),
+};
+
+/// A frame that needs more than its fair share.
+pub const FRAMES60_8MS: Scenario = Scenario {
+    id: "frames60_8ms",
+    about: "As frames60_5ms with 8 ms of CPU for each frame: 48% of a CPU, more than a third.",
+    seconds: 3.0,
+    warmup_ns: WARMUP_NS,
+    saturates: true,
+    run: |session| run_frames(session, 8 * NSEC_PER_MSEC),
+};
+
+/// A frame that needs most of a CPU.
+pub const FRAMES60_12MS: Scenario = Scenario {
+    id: "frames60_12ms",
+    about: "As frames60_5ms with 12 ms of CPU for each frame: 72% of a CPU.",
+    seconds: 3.0,
+    warmup_ns: WARMUP_NS,
+    saturates: true,
+    run: |session| run_frames(session, 12 * NSEC_PER_MSEC),
 };
 
 /// A frame at 144 Hz beside 2N hogs.
@@ -68,6 +101,21 @@ pub const AUDIO: Scenario = Scenario {
         run_deadlines(session, audio, Some(storm), "p99")
     },
 };
+
+/// A thread that would always be late must leave frames out, or it measures
+/// how long its queue has become.
+fn run_frames(session: &Session, main_ns: u64) -> Result<Findings> {
+    let frame = Game {
+        main_ns,
+        ..game::ONE_THREAD
+    }
+    .spawn(session)?;
+    let hogs = Hogs::spawn(session, session.nr_load(2 * session.cpus), 0)?;
+    let mut findings = measure(session)?;
+    thread::join(frame)??.add_to(session, &mut findings);
+    add_hogs(session, &mut findings, &hogs.join()?);
+    Ok(findings)
+}
 
 /// `done` is the percentile of the completion time that is a headline.
 fn run_deadlines(
