@@ -9,6 +9,7 @@
 use std::thread::JoinHandle;
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::{self, now_ns};
 use crate::session::Session;
@@ -37,11 +38,21 @@ pub struct Seen {
     pub done: Recorder,
     /// Events whose work ended more than a period after their deadline.
     pub missed: u64,
-    /// (deadline in nanoseconds after the start of the measurement, wake
-    /// latency in nanoseconds) of each event, in order.
-    pub events: Vec<(u64, u64)>,
+    /// Each event, in order.
+    pub events: Vec<Event>,
     /// What the probe itself used.
     pub usage: Usage,
+}
+
+/// One event of a probe; times in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The deadline, after the start of the measurement.
+    pub at_ns: u64,
+    /// From the deadline to running.
+    pub wake_ns: u64,
+    /// From the deadline to the end of the work.
+    pub done_ns: u64,
 }
 
 impl Probe {
@@ -51,7 +62,12 @@ impl Probe {
         let session = session.clone();
         let nr_events = (session.length_ns() / self.period_ns) as usize + 2;
         // Written once, so that recording an event cannot fault.
-        let mut events = vec![(1, 1); nr_events];
+        let event = Event {
+            at_ns: 1,
+            wake_ns: 1,
+            done_ns: 1,
+        };
+        let mut events = vec![event; nr_events];
         events.clear();
         let seen = Seen {
             events,
@@ -78,12 +94,15 @@ impl Probe {
             account.look(&session.map);
             work.burn_cpu_ns(self.work_ns);
             if counts {
-                let done_ns = now_ns();
-                seen.wake.record(woke_ns - deadline_ns);
-                seen.done.record(done_ns - deadline_ns);
-                seen.missed += u64::from(done_ns - deadline_ns > self.period_ns);
-                seen.events
-                    .push((deadline_ns - session.from_ns, woke_ns - deadline_ns));
+                let event = Event {
+                    at_ns: deadline_ns - session.from_ns,
+                    done_ns: now_ns() - deadline_ns,
+                    wake_ns: woke_ns - deadline_ns,
+                };
+                seen.wake.record(event.wake_ns);
+                seen.done.record(event.done_ns);
+                seen.missed += u64::from(event.done_ns > self.period_ns);
+                seen.events.push(event);
             }
             deadline_ns += self.period_ns;
         }

@@ -174,6 +174,7 @@ a_delay_is_found_in_latencies! {
     game_mt: ["frame"], 1.0, 8, Delay::Fixed;
     game_mt_cg: ["frame"], 1.0, 8, Delay::Fixed;
     game_mt_build: ["frame"], 1.0, 8, Delay::Fixed;
+    cg_sleepers: ["wake", "done"], 0.4, 4, Delay::Fixed;
     frames144: ["wake", "done"], 0.5, 3, Delay::Fixed;
     audio: ["wake", "done"], 0.5, 3, Delay::Fixed;
     pipe: ["trip"], 0.3, 2, Delay::Grows;
@@ -198,4 +199,7 @@ a_delay_is_found_in_the_gap! {
     fair_odd,
     nice,
     flood,
+    cg_weights,
+    cg_nested,
+    cg_live,
 }

@@ -12,6 +12,7 @@
 mod common;
 
 use common::Bench;
+use scx_bench::cgroup::Tree;
 use scx_bench::result::ScenarioResult;
 
 const ATTEMPTS: usize = 8;
@@ -69,6 +70,52 @@ fn nice_finds_the_kernels_weights() {
         let result = Bench::new("nice").seconds(4.0).pinned().run();
         (value(&result, "ratio"), 1024.0 / 110.0)
     });
+}
+
+/// Without control groups nothing can be said.
+fn has_groups() -> bool {
+    let missing = Tree::new().err();
+    if let Some(error) = &missing {
+        println!("not tested: {error:#}");
+    }
+    missing.is_none()
+}
+
+#[test]
+fn cg_weights_finds_the_kernels_weights() {
+    if !has_groups() {
+        return;
+    }
+    is_found("cg_weights", || {
+        let result = Bench::new("cg_weights").seconds(4.0).pinned().run();
+        (value(&result, "ratio"), 3.0)
+    });
+}
+
+#[test]
+fn cg_nested_finds_the_kernels_weights() {
+    if !has_groups() {
+        return;
+    }
+    for (name, due_pct) in [("whole", 50.0), ("lesser", 12.5), ("greater", 37.5)] {
+        is_found("cg_nested", || {
+            let result = Bench::new("cg_nested").seconds(4.0).pinned().run();
+            (value(&result, name), due_pct)
+        });
+    }
+}
+
+#[test]
+fn cg_live_finds_the_weights_before_and_after() {
+    if !has_groups() {
+        return;
+    }
+    for (name, ratio) in [("before", 1.0), ("after", 3.0)] {
+        is_found("cg_live", || {
+            let result = Bench::new("cg_live").seconds(6.0).pinned().run();
+            (value(&result, name), ratio)
+        });
+    }
 }
 
 /// Each refresh of the screen shows a new frame or counts as missed, also where

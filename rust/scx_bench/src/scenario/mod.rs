@@ -11,6 +11,7 @@ mod build;
 mod deadline;
 mod external;
 mod game;
+mod group;
 mod idle;
 mod ipc;
 mod launch;
@@ -88,6 +89,10 @@ pub static SCENARIOS: &[Scenario] = &[
     share::FAIR_ODD,
     share::NICE,
     share::FLOOD,
+    group::CG_WEIGHTS,
+    group::CG_NESTED,
+    group::CG_LIVE,
+    group::CG_SLEEPERS,
     idle::IDLE,
     batch::COMPILE,
     batch::POOL,

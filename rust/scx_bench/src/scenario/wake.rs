@@ -146,16 +146,16 @@ fn run_recovery(session: &Session) -> Result<Findings> {
 
     let probe = thread::join(probe)?;
     let mut thirds = [Recorder::new(), Recorder::new(), Recorder::new()];
-    for &(at_ns, latency_ns) in &probe.events {
-        thirds[((at_ns / third_ns) as usize).min(2)].record(latency_ns);
+    for event in &probe.events {
+        thirds[((event.at_ns / third_ns) as usize).min(2)].record(event.wake_ns);
     }
     let normal_ns = thirds[0].percentile_ns(99.0);
-    let last_late_ns = probe
+    let last_late = probe
         .events
         .iter()
         .rev()
-        .find(|&&(_, late_ns)| late_ns > normal_ns);
-    let back_ns = last_late_ns.map_or(0, |&(at_ns, _)| at_ns.saturating_sub(2 * third_ns));
+        .find(|event| event.wake_ns > normal_ns);
+    let back_ns = last_late.map_or(0, |event| event.at_ns.saturating_sub(2 * third_ns));
     for (name, samples) in ["before", "during", "after"].into_iter().zip(&thirds) {
         findings.latency(name, samples, &["p99"]);
     }
