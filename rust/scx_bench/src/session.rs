@@ -11,7 +11,7 @@
 //!
 //! Loads run 10 ms longer than the measurement, so that the last events
 //! measured still meet the full load. A seed shifts the start of every load by
-//! up to 20 ms; nothing else in a run is random.
+//! up to 20 ms and decides what a load draws; nothing else in a run is random.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -128,6 +128,16 @@ impl Session {
         }
     }
 
+    /// Numbers for a load that is to be irregular, the same for the same seed.
+    pub fn draws(&self) -> Draws {
+        let nth = self.nr_phases.get();
+        self.nr_phases.set(nth + 1);
+        Draws {
+            seed: mix(self.seed, nth),
+            nth: 0,
+        }
+    }
+
     /// Does an event of this instant count?
     pub fn counts(&self, at_ns: u64) -> bool {
         (self.from_ns..self.to_ns).contains(&at_ns)
@@ -141,6 +151,21 @@ impl Session {
     /// Number of background tasks: `count`, or none without load.
     pub fn nr_load(&self, count: usize) -> usize {
         if self.no_load { 0 } else { count }
+    }
+}
+
+/// A sequence of numbers without a pattern that a seed decides.
+#[derive(Debug, Clone)]
+pub struct Draws {
+    seed: u64,
+    nth: u64,
+}
+
+impl Draws {
+    /// The next number, from `least` to below `bound`, which must be larger.
+    pub fn between(&mut self, least: u64, bound: u64) -> u64 {
+        self.nth += 1;
+        least + mix(self.seed, self.nth) % (bound - least)
     }
 }
 
@@ -193,5 +218,25 @@ mod tests {
             let met = quarters.iter().filter(|&&is_met| is_met).count();
             assert!(met >= 3, "load {nth}: {quarters:?}");
         }
+    }
+
+    #[test]
+    fn draws_stay_between_their_bounds_and_differ_by_load() {
+        let params = Params {
+            cpus: 1,
+            seconds: None,
+            seed: 3,
+            inject_ns: 0,
+            no_load: false,
+            with_cost: false,
+        };
+        let session = Session::new(&params, Arc::default(), 0, 1.0);
+        let mut first = session.draws();
+        let mut second = session.for_process().draws();
+        let numbers: Vec<u64> = (0..100).map(|_| first.between(50, 150)).collect();
+        assert!(numbers.iter().all(|number| (50..150).contains(number)));
+        assert!(numbers.iter().any(|&number| number != numbers[0]));
+        let others: Vec<u64> = (0..100).map(|_| second.between(50, 150)).collect();
+        assert_ne!(numbers, others);
     }
 }

@@ -174,6 +174,9 @@ a_delay_is_found_in_latencies! {
     game_mt: ["frame"], 1.0, 8, Delay::Fixed;
     game_mt_cg: ["frame"], 1.0, 8, Delay::Fixed;
     game_mt_build: ["frame"], 1.0, 8, Delay::Fixed;
+    call: ["audio_wake", "audio_done", "packet"], 1.0, 4, Delay::Fixed;
+    browser: ["answer"], 2.0, 8, Delay::Fixed;
+    terminal: ["echo"], 1.0, 8, Delay::Fixed;
     cg_sleepers: ["wake", "done"], 0.4, 4, Delay::Fixed;
     frames144: ["wake", "done"], 0.5, 3, Delay::Fixed;
     audio: ["wake", "done"], 0.5, 3, Delay::Fixed;

@@ -5,10 +5,12 @@ pub mod cycle;
 pub mod forks;
 pub mod game;
 pub mod hog;
+pub mod screen;
 pub mod team;
 
 pub use cycle::Cycle;
 pub use forks::{Jobs, Storm};
 pub use game::Game;
 pub use hog::Hogs;
+pub use screen::Screen;
 pub use team::Team;

@@ -9,6 +9,7 @@
 mod batch;
 mod build;
 mod deadline;
+mod desktop;
 mod external;
 mod game;
 mod group;
@@ -17,6 +18,7 @@ mod ipc;
 mod launch;
 mod messages;
 mod share;
+mod terminal;
 mod wake;
 
 use std::collections::BTreeSet;
@@ -76,6 +78,9 @@ pub static SCENARIOS: &[Scenario] = &[
     deadline::FRAMES60_12MS,
     deadline::FRAMES144,
     deadline::AUDIO,
+    desktop::CALL,
+    desktop::BROWSER,
+    terminal::TERMINAL,
     ipc::PIPE,
     ipc::SOCKET,
     ipc::EVENTFD,
