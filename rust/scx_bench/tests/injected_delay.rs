@@ -202,6 +202,7 @@ a_delay_is_found_in_the_gap! {
     fair_odd,
     nice,
     flood,
+    cheat,
     cg_weights,
     cg_nested,
     cg_live,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Background loads, each a group of equal tasks.
 
+pub mod cheat;
 pub mod cycle;
 pub mod forks;
 pub mod game;
@@ -8,6 +9,7 @@ pub mod hog;
 pub mod screen;
 pub mod team;
 
+pub use cheat::Cheats;
 pub use cycle::Cycle;
 pub use forks::{Jobs, Storm};
 pub use game::Game;

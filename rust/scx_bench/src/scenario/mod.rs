@@ -94,6 +94,7 @@ pub static SCENARIOS: &[Scenario] = &[
     share::FAIR_ODD,
     share::NICE,
     share::FLOOD,
+    share::CHEAT,
     group::CG_WEIGHTS,
     group::CG_NESTED,
     group::CG_LIVE,

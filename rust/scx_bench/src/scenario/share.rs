@@ -6,7 +6,7 @@ use anyhow::Result;
 use super::{Scenario, WARMUP_NS, add_hogs, measure, share_pct};
 use crate::clock::NSEC_PER_MSEC;
 use crate::load::hog::HogsSeen;
-use crate::load::{Cycle, Hogs};
+use crate::load::{Cheats, Cycle, Hogs};
 use crate::result::{Better, Findings};
 use crate::session::Session;
 use crate::stats::jain_index;
@@ -61,6 +61,19 @@ pub const FLOOD: Scenario = Scenario {
     run: run_flood,
 };
 
+/// Hogs beside some that cheat.
+pub const CHEAT: Scenario = Scenario {
+    id: "cheat",
+    about: "N hogs beside N that sleep for 1 ms in each 10 ms of wall time, to look interactive. \
+            Gain: CPU time of a cheat to that of an honest hog, 1 by the weights; share: CPU of \
+            the honest in percent of the machine, half of it by the weights; gap: longest time \
+            between two looks at the clock of any honest hog.",
+    seconds: 3.0,
+    warmup_ns: WARMUP_NS,
+    saturates: true,
+    run: run_cheat,
+};
+
 fn run_equal(session: &Session, count: usize) -> Result<Findings> {
     let hogs = Hogs::spawn(session, count, 0)?;
     let mut findings = measure(session)?;
@@ -104,6 +117,21 @@ fn run_flood(session: &Session) -> Result<Findings> {
     findings.headline("share", share, "%", Better::Near(20.0));
     add_hogs(session, &mut findings, &hogs);
     findings.group("flood", flood.join()?);
+    Ok(findings)
+}
+
+fn run_cheat(session: &Session) -> Result<Findings> {
+    let hogs = Hogs::spawn(session, session.cpus, 0)?;
+    let cheats = Cheats::spawn(session, session.nr_load(session.cpus))?;
+    let mut findings = measure(session)?;
+    let (hogs, cheats) = (hogs.join()?, cheats.join()?);
+    let gain = cheats.cpu_ns as f64 / hogs.usage().cpu_ns.max(1) as f64;
+    findings.headline("gain", gain, "", Better::Lower);
+    add_gap(&mut findings, &hogs);
+    let share = share_pct(session, hogs.usage().cpu_ns);
+    findings.headline("share", share, "%", Better::Higher);
+    add_hogs(session, &mut findings, &hogs);
+    findings.group("cheats", cheats);
     Ok(findings)
 }
 
