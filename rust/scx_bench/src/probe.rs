@@ -73,8 +73,7 @@ impl Probe {
             events,
             ..Seen::default()
         };
-        let named = session.clone();
-        thread::spawn_measured(&named, self.name, move || {
+        thread::spawn_measured(session.fifo, self.name, move || {
             self.run(&session, start_ns, seen)
         })
     }

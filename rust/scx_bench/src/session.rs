@@ -229,6 +229,7 @@ mod tests {
             inject_ns: 0,
             no_load: false,
             with_cost: false,
+            fifo: false,
         };
         let session = Session::new(&params, Arc::default(), 0, 1.0);
         let mut first = session.draws();

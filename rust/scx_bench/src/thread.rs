@@ -7,7 +7,6 @@ use std::thread::{Builder, JoinHandle};
 use anyhow::{Context, Result, anyhow};
 
 use crate::clock;
-use crate::session::Session;
 
 /// Stack of a workload thread in bytes: it is locked in memory, and there may
 /// be hundreds of them.
@@ -30,21 +29,27 @@ pub fn spawn<T: Send + 'static>(
         .with_context(|| format!("starting thread {name}"))
 }
 
-/// The same for a thread that is measured: in SCHED_FIFO where the session asks
-/// for the limit. Its children are then in that class as well.
+/// The same for a thread that is measured: in SCHED_FIFO if `fifo`, which is the
+/// session's when the limit is looked for. Its children are then in that class as
+/// well.
 pub fn spawn_measured<T: Send + 'static>(
-    session: &Session,
+    fifo: bool,
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
-    let fifo = session.fifo;
     spawn(name, move || {
-        if fifo {
-            // Refused only without root, which was asked for at the start.
-            let _ = enter_fifo();
-        }
+        be_measured(fifo);
         body()
     })
+}
+
+/// The calling thread is measured: put it, and its children to come, into
+/// SCHED_FIFO if `fifo`.
+pub fn be_measured(fifo: bool) {
+    if fifo {
+        // Refused only without root, which was asked for at the start.
+        let _ = enter_fifo();
+    }
 }
 
 /// Put the calling thread into the lowest priority of SCHED_FIFO.

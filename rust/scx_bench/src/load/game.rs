@@ -60,7 +60,9 @@ impl Game {
         let start_ns = session.next_start_ns();
         let team = Team::spawn(session, self.worker_name, self.workers, self.worker_ns)?;
         let session = session.clone();
-        thread::spawn(self.name, move || self.run(&session, start_ns, team))
+        thread::spawn_measured(session.fifo, self.name, move || {
+            self.run(&session, start_ns, team)
+        })
     }
 
     fn run(self, session: &Session, start_ns: u64, team: Team) -> Result<GameSeen> {

@@ -58,7 +58,9 @@ impl Screen {
         let screen = Self {
             desk: Arc::clone(&desk),
         };
-        let handle = thread::spawn("compositor", move || run(&session, &desk, start_ns))?;
+        let handle = thread::spawn_measured(session.fifo, "compositor", move || {
+            run(&session, &desk, start_ns)
+        })?;
         Ok((screen, handle))
     }
 

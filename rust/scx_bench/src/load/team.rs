@@ -55,7 +55,9 @@ impl Team {
             .map(|line| {
                 let session = session.clone();
                 let (line, shared) = (Arc::clone(line), Arc::clone(&shared));
-                thread::spawn(name, move || work_for(&session, &line, &shared, work_ns))
+                thread::spawn_measured(session.fifo, name, move || {
+                    work_for(&session, &line, &shared, work_ns)
+                })
             })
             .collect::<Result<_>>()?;
         Ok(Self {

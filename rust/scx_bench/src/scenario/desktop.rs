@@ -148,7 +148,7 @@ fn start_sender(
     mut socket: UnixStream,
 ) -> Result<JoinHandle<Result<()>>> {
     let to_ns = session.to_ns;
-    thread::spawn(name, move || {
+    thread::spawn_measured(session.fifo, name, move || {
         for due_ns in due_ns.take_while(|&due_ns| due_ns < to_ns) {
             clock::sleep_until_ns(due_ns);
             socket
@@ -175,7 +175,7 @@ fn start_receiver(
 ) -> Result<JoinHandle<Result<(Recorder, Usage)>>> {
     let session = session.clone();
     let mut packets = Recorder::new();
-    thread::spawn("packets", move || {
+    thread::spawn_measured(session.fifo, "packets", move || {
         let mut work = Work::new();
         let mut account = Account::new();
         while let Some(due_ns) = receive(&mut socket)? {
@@ -204,7 +204,7 @@ fn start_main(
 ) -> Result<JoinHandle<Result<(Recorder, Usage)>>> {
     let session = session.clone();
     let mut answer = Recorder::new();
-    thread::spawn("browser", move || {
+    thread::spawn_measured(session.fifo, "browser", move || {
         let mut work = Work::new();
         let mut account = Account::new();
         while let Some(due_ns) = receive(&mut events)? {

@@ -219,7 +219,7 @@ fn start_ping(
     let start_ns = session.next_start_ns();
     let session = session.clone();
     let mut trips = Recorder::new();
-    thread::spawn("ping", move || {
+    thread::spawn_measured(session.fifo, "ping", move || {
         let mut account = Account::new();
         clock::sleep_until_ns(start_ns);
         loop {
@@ -249,7 +249,7 @@ fn start_ping(
 fn start_pong(session: &Session, end: End, is_over: &Arc<AtomicBool>) -> Result<JoinHandle<Usage>> {
     let is_over = Arc::clone(is_over);
     let session = session.clone();
-    thread::spawn("pong", move || {
+    thread::spawn_measured(session.fifo, "pong", move || {
         let mut account = Account::new();
         loop {
             end.receive();
@@ -308,7 +308,7 @@ fn start_fanout_waker(
     let session = session.clone();
     let mut trips = Recorder::new();
     let mut late = 0;
-    thread::spawn("fanout", move || {
+    thread::spawn_measured(session.fifo, "fanout", move || {
         let wake_all = || {
             for line in &lines {
                 line.woken_at_ns.store(now_ns(), Ordering::Relaxed);
@@ -341,7 +341,7 @@ fn start_answerer(
     let (line, answers, is_over) = (Arc::clone(line), Arc::clone(answers), Arc::clone(is_over));
     let session = session.clone();
     let mut wakes = Recorder::new();
-    thread::spawn("answer", move || {
+    thread::spawn_measured(session.fifo, "answer", move || {
         loop {
             line.wake.wait();
             if is_over.load(Ordering::Acquire) {

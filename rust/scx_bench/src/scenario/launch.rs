@@ -11,6 +11,7 @@ use crate::result::Findings;
 use crate::session::Session;
 use crate::shared::{Command, Helper};
 use crate::stats::Recorder;
+use crate::thread;
 
 /// Pause between two launches, in nanoseconds.
 const PAUSE_NS: u64 = 2 * NSEC_PER_MSEC;
@@ -46,6 +47,7 @@ fn start_launcher(session: &Session) -> Result<Helper> {
     let session = session.clone();
     Helper::start(move |log| {
         let _ = clock::set_timer_slack_1ns();
+        thread::be_measured(session.fifo);
         clock::sleep_until_ns(start_ns);
         loop {
             let forked_ns = now_ns();

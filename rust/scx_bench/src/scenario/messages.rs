@@ -227,7 +227,7 @@ fn start_messenger(
     let start_ns = session.next_start_ns();
     let session = session.clone();
     let is_over = Arc::clone(is_over);
-    thread::spawn("messenger", move || {
+    thread::spawn_measured(session.fifo, "messenger", move || {
         let mut next_ns = start_ns;
         while next_ns < session.to_ns {
             clock::sleep_until_ns(next_ns);
@@ -252,7 +252,7 @@ fn start_worker(
     let session = session.clone();
     let (desk, is_over) = (Arc::clone(desk), Arc::clone(is_over));
     let mut seen = WorkerSeen::default();
-    thread::spawn("worker", move || {
+    thread::spawn_measured(session.fifo, "worker", move || {
         let mut work = Work::new();
         loop {
             desk.is_waiting.store(true, Ordering::Release);

@@ -187,7 +187,7 @@ fn start_typist(
     let start_ns = session.next_start_ns();
     let mut pauses = session.draws();
     let session = session.clone();
-    thread::spawn("keyboard", move || {
+    thread::spawn_measured(session.fifo, "keyboard", move || {
         let mut due_ns = start_ns;
         while due_ns < session.to_ns {
             clock::sleep_until_ns(due_ns);
@@ -208,7 +208,7 @@ fn start_drawer(
 ) -> Result<JoinHandle<Usage>> {
     let typed = Arc::clone(typed);
     let session = session.clone();
-    thread::spawn("terminal", move || {
+    thread::spawn_measured(session.fifo, "terminal", move || {
         let mut work = Work::new();
         let mut account = Account::new();
         let mut text = [0; 4096];
