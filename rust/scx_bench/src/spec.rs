@@ -15,8 +15,9 @@ pub struct SpecArgs {
     /// Schedulers: `default` (the kernel's), published ones by name, `peers` for all of those,
     /// and `NAME=PATH ARGS` for a program of this machine. Separated by commas; repeatable.
     /// All but `default` need a kernel with sched_ext, and root on this machine. `limit` is the
-    /// kernel's own with the measured threads in SCHED_FIFO: no scheduler below that class can
-    /// beat it, so it is a column of its own that takes no part in comparisons.
+    /// kernel's own with the measured threads in SCHED_FIFO: no wait of theirs is due to a
+    /// scheduler below that class. It is a column of its own that takes no part in comparisons;
+    /// where threads only switch, as in `pipe`, what real-time itself costs can be seen.
     #[arg(long, value_name = "LIST", default_value = DEFAULT)]
     pub sched: Vec<String>,
     /// Published schedulers instead of those that are known: a JSON list of `name` and `version`,

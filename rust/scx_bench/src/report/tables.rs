@@ -167,7 +167,7 @@ pub fn figures(view: View) -> Markup {
                  10% of it; the darker, the further away. Hover or tap for the range."
                 @if has_limit {
                     " The limit is what the measured threads find in SCHED_FIFO under the kernel's \
-                     own scheduler: none below that class can beat it, and it is not compared."
+                     own scheduler, where no wait is due to a scheduler. It is not compared."
                 }
             }
             div .scroll {
