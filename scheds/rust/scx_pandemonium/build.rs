@@ -10,11 +10,13 @@ const POLICY: &[&str] = &[
     "compositor",
     "deficit",
     "gate",
+    "hierarchy",
     "hist",
     "slice",
     "surge",
     "vtime",
     "wait_age",
+    "weight",
 ];
 
 /// How much clang may inline, in its own unit; -O2 takes 225. A call costs more in

@@ -35,3 +35,4 @@ pub fn comm_matches(pattern: &crate::bpf_intf::comm_pattern, comm: [u64; 2]) -> 
 }
 
 mod tests;
+mod weight_tests;

@@ -22,7 +22,9 @@ use scx_utils::{
     scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
 };
 
-use crate::bpf_intf::{comm_pattern, cpu_ctx, cpu_topo, llc_topo, task_row};
+use crate::bpf_intf::{
+    comm_pattern, cpu_ctx, cpu_topo, intf_consts_MAX_GROUPS, llc_topo, task_row,
+};
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::cli::Opts;
 use crate::compositor;
@@ -221,6 +223,9 @@ fn configure(
     skel.maps.slice_timers.set_max_entries(nr_cpu_ids)?;
     skel.maps.llc_ctxs.set_max_entries(nr_llcs)?;
     skel.maps.llc_topos.set_max_entries(nr_llcs)?;
+    skel.maps
+        .group_sums
+        .set_max_entries(nr_llcs * intf_consts_MAX_GROUPS)?;
     skel.maps.wait_timers.set_max_entries(nr_llcs)?;
     skel.maps.l2_ctxs.set_max_entries(tables.nr_l2s)?;
     skel.maps.comm_patterns.set_max_entries(nr_comm_patterns)?;

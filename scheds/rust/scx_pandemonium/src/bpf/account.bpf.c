@@ -5,6 +5,7 @@
  */
 #include "account.bpf.h"
 #include "classify.bpf.h"
+#include "group.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
@@ -13,13 +14,16 @@
 #include "stats.bpf.h"
 #include "policy/vtime.h"
 
-__hidden s32 account_init_task(struct task_struct *p)
+__hidden s32 account_init_task(struct task_struct *p,
+			       struct scx_init_task_args *args)
 {
 	struct task_ctx *taskc = context_create_task(p);
 
 	if (!taskc)
 		return -ENOMEM;
 	classify_init_task(taskc);
+	if (bpf_core_field_exists(args->cgroup))
+		group_init_task(taskc, args->cgroup);
 	taskc->account.last_cpu = -1;
 	return 0;
 }
@@ -32,7 +36,7 @@ __hidden void account_enable(struct task_struct *p)
 
 	if (!taskc || !llcc)
 		return;
-	share_enable(taskc, llcc);
+	share_enable(p, taskc, llcc);
 	slice_end_turn(taskc);
 }
 
@@ -43,7 +47,7 @@ __hidden void account_disable(struct task_struct *p)
 	if (!taskc)
 		return;
 	queue_uncount(taskc);
-	share_leave_clock(taskc);
+	share_disable(taskc);
 	taskc->account.runnable_at = 0;
 }
 
@@ -52,9 +56,8 @@ __hidden void account_begin_wait(struct task_ctx *taskc, u64 now)
 	taskc->account.runnable_at = now;
 }
 
-__hidden void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
-				struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-				u64 now)
+__hidden void account_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
+				struct llc_ctx *llcc, u64 now)
 {
 	taskc->account.run_started_at = now;
 	taskc->account.run_is_charged = 0;
@@ -64,7 +67,7 @@ __hidden void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
 	cpuc->account.rank =
 		vtime_rank(taskc->share.vtime, taskc->classify.served_tier,
 			   taskc->classify.is_admitted);
-	cpuc->account.weight = p->scx.weight;
+	cpuc->account.weight = taskc->share.weight;
 	cpuc->account.is_busy = 1;
 	slice_begin_run(taskc, cpuc, llcc, now);
 	if (!rescue_protect_run(taskc, cpuc, llcc, now))
@@ -80,9 +83,12 @@ static u64 run_length_ns(const struct task_ctx *taskc, u64 now)
 	return ran_ns > 0 ? ran_ns : 0;
 }
 
-/* The run of @p ends at @now: charge it. @stays if @p remains runnable. */
-static void charge_run(struct task_struct *p, struct task_ctx *taskc,
-		       struct llc_ctx *llcc, u64 now, bool stays)
+/*
+ * The run of the task of @taskc ends at @now: charge it. @stays if the task
+ * remains runnable.
+ */
+static void charge_run(struct task_ctx *taskc, struct llc_ctx *llcc, u64 now,
+		       bool stays)
 {
 	u64 used_ns = run_length_ns(taskc, now) + taskc->account.uncharged_ns;
 
@@ -90,14 +96,14 @@ static void charge_run(struct task_struct *p, struct task_ctx *taskc,
 	taskc->account.run_is_charged = 1;
 	taskc->account.uncharged_ns = 0;
 	slice_use(taskc, used_ns);
-	share_charge(p, taskc, llcc, used_ns, stays);
+	share_charge(taskc, llcc, used_ns, stays);
 	classify_stopping(taskc, used_ns);
 }
 
 __hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
 			      struct llc_ctx *llcc, u64 now)
 {
-	charge_run(p, taskc, llcc, now, true);
+	charge_run(taskc, llcc, now, true);
 	classify_served_tier(p, taskc, llcc);
 }
 
@@ -160,12 +166,12 @@ __hidden void account_running(struct task_struct *p)
 		return;
 	record_migration(taskc, cpuc);
 	record_wait(taskc, cpuc, now);
-	share_running(p, taskc, llcc);
+	share_running(taskc, llcc);
 	classify_running(p, taskc, llcc, queue_uncount(taskc));
 	slice_grant(taskc, p->scx.slice);
 	cpuc->account.on_cpu_at = now;
 	preempt_begin_run(cpuc);
-	account_begin_run(p, taskc, cpuc, llcc, now);
+	account_begin_run(taskc, cpuc, llcc, now);
 }
 
 __hidden void account_tick(struct task_struct *p)
@@ -178,7 +184,7 @@ __hidden void account_tick(struct task_struct *p)
 	if (!taskc || !llcc)
 		return;
 	account_end_run(p, taskc, llcc, now);
-	account_begin_run(p, taskc, cpuc, llcc, now);
+	account_begin_run(taskc, cpuc, llcc, now);
 }
 
 __hidden void account_stopping(struct task_struct *p, bool is_runnable)
@@ -203,7 +209,7 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 	 * domain's lock again for them is not worth it.
 	 */
 	if (!stays || !taskc->account.run_is_charged)
-		charge_run(p, taskc, llcc, now, stays);
+		charge_run(taskc, llcc, now, stays);
 	else
 		taskc->account.uncharged_ns = run_length_ns(taskc, now);
 	rescue_end_run(taskc);

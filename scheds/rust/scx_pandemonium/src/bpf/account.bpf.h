@@ -19,7 +19,7 @@
 #include "context.bpf.h"
 
 /* ops.init_task(): remember @p from now on. Return 0 or -ENOMEM. */
-s32 account_init_task(struct task_struct *p);
+s32 account_init_task(struct task_struct *p, struct scx_init_task_args *args);
 
 /* ops.enable(): @p joins the class. */
 void account_enable(struct task_struct *p);
@@ -31,8 +31,8 @@ void account_disable(struct task_struct *p);
 void account_begin_wait(struct task_ctx *taskc, u64 now);
 
 /* @p, served in its served tier, begins a run on the CPU of @cpuc at @now. */
-void account_begin_run(struct task_struct *p, struct task_ctx *taskc,
-		       struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
+void account_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
+		       struct llc_ctx *llcc, u64 now);
 
 /* The run of @p ends at @now, and @p may go on: its served tier is renewed. */
 void account_end_run(struct task_struct *p, struct task_ctx *taskc,

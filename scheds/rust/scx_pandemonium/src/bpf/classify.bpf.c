@@ -175,7 +175,7 @@ __hidden u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
 		taskc->classify.is_admitted ? HEAD_START_FIRST_RUN_NS : LOAN_NS;
 	u32 tier = taskc->classify.tier;
 
-	if (p->scx.weight < WEIGHT_NICE_0 ||
+	if (taskc->share.nice_weight < WEIGHT_NICE_0 ||
 	    (!taskc->classify.is_admitted && is_young(p, taskc, llcc)) ||
 	    taskc->classify.woken_by_batch ||
 	    !vtime_is_eligible(taskc->share.vtime,

@@ -32,6 +32,14 @@ struct share_task {
 	u32 is_sleeping;     /* 1 from a sleep to the next wakeup */
 	u32 llc_idx;	     /* domain whose clock vtime belongs to */
 	u32 counted_weight;  /* its part of that clock's weight_sum */
+	u32 nice_weight;     /* of its nice level */
+	u32 weight;	     /* what it is charged by, policy/weight.h */
+};
+
+struct group_task {
+	u32 idx;	    /* of its cgroup, in the array of these */
+	u32 llc_idx;	    /* domain in which it is counted there */
+	u32 counted_weight; /* 0: it is not runnable */
 };
 
 struct queue_task {
@@ -83,6 +91,7 @@ struct compositor_task {
 
 struct task_ctx {
 	struct share_task share;
+	struct group_task group;
 	struct queue_task queue;
 	struct slice_task slice;
 	struct account_task account;
@@ -113,6 +122,10 @@ struct share_llc {
 	struct bpf_spin_lock lock; /* held by writers of the clock */
 };
 
+struct group_llc {
+	s64 runnable_weight; /* of all runnable tasks, by their nice levels */
+};
+
 struct queue_llc {
 	u64 nr_inserts; /* tasks ever queued here */
 	struct waiters interactive;
@@ -134,6 +147,7 @@ struct llc_ctx {
 	struct topo_llc topo;
 	struct preempt_llc preempt;
 	struct share_llc share OWN_CACHE_LINE;
+	struct group_llc group OWN_CACHE_LINE;
 	struct queue_llc queue OWN_CACHE_LINE;
 	struct classify_llc classify OWN_CACHE_LINE;
 	struct dispatch_llc dispatch OWN_CACHE_LINE;
@@ -141,7 +155,7 @@ struct llc_ctx {
 
 _Static_assert(__builtin_offsetof(struct llc_ctx, share) % CACHE_LINE_SIZE == 0,
 	       "what is written begins behind what is only read");
-_Static_assert(__builtin_offsetof(struct llc_ctx, queue) -
+_Static_assert(__builtin_offsetof(struct llc_ctx, group) -
 			       __builtin_offsetof(struct llc_ctx, share) ==
 		       CACHE_LINE_SIZE,
 	       "the clock and its lock fit one cache line");

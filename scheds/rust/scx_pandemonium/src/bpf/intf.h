@@ -35,6 +35,9 @@ enum intf_consts {
 	/* LLC domains that one domain may rank as near or far. */
 	MAX_NEIGHBOURS = 255,
 
+	/* Cgroups that have a weight of their own at a time, and the root. */
+	MAX_GROUPS = 8192,
+
 	/* Bytes of a task's name, the final 0 included; the kernel's own. */
 	COMM_LEN = 16,
 
@@ -186,7 +189,7 @@ struct account_cpu {
 	u64 on_cpu_at;	    /* when that task got the CPU */
 	u64 rank;	    /* its rank at run_started_at, policy/vtime.h */
 	u32 tier;	    /* tier in which it runs */
-	u32 weight;	    /* its weight, 1..10000 */
+	u32 weight;	    /* its weight, policy/weight.h */
 	u32 is_busy;	    /* 1 while a task of ours runs */
 };
 

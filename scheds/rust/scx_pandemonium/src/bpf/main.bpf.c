@@ -10,6 +10,7 @@
  *   idle	which idle CPU does it get?
  *   preempt	which CPU has to make room?
  *   share	how much CPU time is a task owed?
+ *   group	what does its cgroup entitle a task to?
  *   queue	where do tasks wait, and in which order?
  *   slice	how long does a run last, and what ends it?
  *   dispatch	what does a CPU run next?
@@ -28,6 +29,7 @@
 #include "context.bpf.h"
 #include "dispatch.bpf.h"
 #include "dump.bpf.h"
+#include "group.bpf.h"
 #include "idle.bpf.h"
 #include "place.bpf.h"
 #include "preempt.bpf.h"
@@ -122,7 +124,7 @@ void BPF_STRUCT_OPS(pandemonium_cpu_offline, s32 cpu)
 s32 BPF_STRUCT_OPS(pandemonium_init_task, struct task_struct *p,
 		   struct scx_init_task_args *args)
 {
-	return account_init_task(p);
+	return account_init_task(p, args);
 }
 
 void BPF_STRUCT_OPS(pandemonium_enable, struct task_struct *p)
@@ -155,6 +157,29 @@ void BPF_STRUCT_OPS(pandemonium_dump_task, struct scx_dump_ctx *dctx,
 		    struct task_struct *p)
 {
 	dump_task(p);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
+{
+	return group_cgroup_init(cgrp, args->weight);
+}
+
+void BPF_STRUCT_OPS(pandemonium_cgroup_exit, struct cgroup *cgrp)
+{
+	group_cgroup_exit(cgrp);
+}
+
+void BPF_STRUCT_OPS(pandemonium_cgroup_move, struct task_struct *p,
+		    struct cgroup *from, struct cgroup *to)
+{
+	group_move_task(p, to);
+}
+
+void BPF_STRUCT_OPS(pandemonium_cgroup_set_weight, struct cgroup *cgrp,
+		    u32 weight)
+{
+	group_cgroup_set_weight(cgrp, weight);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
@@ -197,6 +222,10 @@ SCX_OPS_DEFINE(pandemonium_ops,
 	       .dump		= (void *)pandemonium_dump,
 	       .dump_cpu	= (void *)pandemonium_dump_cpu,
 	       .dump_task	= (void *)pandemonium_dump_task,
+	       .cgroup_init	= (void *)pandemonium_cgroup_init,
+	       .cgroup_exit	= (void *)pandemonium_cgroup_exit,
+	       .cgroup_move	= (void *)pandemonium_cgroup_move,
+	       .cgroup_set_weight = (void *)pandemonium_cgroup_set_weight,
 	       .init		= (void *)pandemonium_init,
 	       .exit		= (void *)pandemonium_exit,
 	       .timeout_ms	= 10000,
@@ -213,6 +242,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "context.bpf.c"
 #include "dispatch.bpf.c"
 #include "dump.bpf.c"
+#include "group.bpf.c"
 #include "idle.bpf.c"
 #include "place.bpf.c"
 #include "preempt.bpf.c"

@@ -112,7 +112,7 @@ static void become_runnable(struct task_struct *p, struct task_ctx *taskc,
 		classify_wakeup(taskc, cpuc, now);
 		compositor_check(p, taskc, now);
 	}
-	share_become_runnable(p, taskc, llcc);
+	share_become_runnable(taskc, llcc);
 }
 
 /*
@@ -327,7 +327,7 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 		/* ops.select_cpu() was not asked, as for a pinned task. */
 		become_runnable(p, taskc, this_cpuc, llcc, scx_bpf_now());
 	} else {
-		share_stay_runnable(p, taskc, llcc);
+		share_stay_runnable(taskc, llcc);
 	}
 	classify_served_tier(p, taskc, llcc);
 

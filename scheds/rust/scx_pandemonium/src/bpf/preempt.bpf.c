@@ -81,8 +81,7 @@ static void unmark_offered(struct llc_ctx *llcc, s32 cpu, u32 tier)
  * Take the CPU of @cpuc off the offer for @p.
  *
  *   1. Never from an equal or a higher tier.
- *   2. Never from a normal task for one that was niced down.
- *   3. Never from a task that is owed more than the tier of @p is worth.
+ *   2. Never from a task that is owed more than the tier of @p is worth.
  *
  * The compare-and-swap decides between two wakeups that found it together.
  *
@@ -99,9 +98,6 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 		return false;
 	victim_tier = offer - OFFERED;
 	if (victim_tier >= tier || victim_tier >= TIER_LAT_CRITICAL)
-		return false;
-	if (p->scx.weight < WEIGHT_NICE_0 &&
-	    p->scx.weight < cpuc->account.weight)
 		return false;
 	if (vtime_before(share_curr_rank(cpuc),
 			 vtime_rank(taskc->share.vtime, tier,

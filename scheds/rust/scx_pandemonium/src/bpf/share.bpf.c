@@ -1,8 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* share: how much CPU time is a task owed? See share.bpf.h. */
 #include "share.bpf.h"
+#include "group.bpf.h"
 #include "policy/classify.h"
 #include "policy/vtime.h"
+#include "policy/weight.h"
+
+/* Of p->policy; the kernel has it as a macro. */
+#define SCHED_IDLE 5
+
+/*
+ * The task of @taskc is runnable in @llcc: its weight is what its nice level
+ * and its cgroup entitle it to, beside all that is runnable now.
+ */
+static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc)
+{
+	group_join(taskc, llcc, taskc->share.nice_weight);
+	taskc->share.weight =
+		group_weight(taskc, llcc, taskc->share.nice_weight);
+}
+
+/* Return the weight of the nice level of @p. */
+static u32 nice_weight(const struct task_struct *p)
+{
+	return p->policy == SCHED_IDLE ? WEIGHT_IDLE
+				       : weight_of_prio(p->static_prio);
+}
 
 /* Move the task of @taskc to @vtime, and its place in the queue with it. */
 static void set_vtime(struct task_ctx *taskc, u64 vtime)
@@ -12,7 +35,7 @@ static void set_vtime(struct task_ctx *taskc, u64 vtime)
 }
 
 /* Return the vtime of @taskc within what may be owed to it and by it. */
-static u64 bounded_vtime(struct task_struct *p, const struct task_ctx *taskc,
+static u64 bounded_vtime(const struct task_ctx *taskc,
 			 const struct llc_ctx *llcc)
 {
 	u64 clock = READ_ONCE(llcc->share.clock.avg_vruntime);
@@ -28,21 +51,25 @@ static u64 bounded_vtime(struct task_struct *p, const struct task_ctx *taskc,
 	u64 lag_max_ns = is_brief ? knobs.batch_lag_max_ns : knobs.lag_max_ns;
 
 	return vtime_cap_debt(vtime_cap_lag(taskc->share.vtime, clock,
-					    lag_max_ns, p->scx.weight),
-			      clock, knobs.lag_max_ns, p->scx.weight);
+					    lag_max_ns, taskc->share.weight),
+			      clock, knobs.lag_max_ns, taskc->share.weight);
 }
 
-/* Return the weight with which @p counts beside what is in @llcc already. */
-static u32 feasible_weight(struct task_struct *p, const struct task_ctx *taskc,
+/*
+ * Return the weight with which the task of @taskc counts beside what is in
+ * @llcc already.
+ */
+static u32 feasible_weight(const struct task_ctx *taskc,
 			   const struct llc_ctx *llcc)
 {
 	u64 others = READ_ONCE(llcc->share.clock.weight_sum) -
 		     taskc->share.counted_weight;
 
-	return clock_feasible_weight(p->scx.weight, others, llcc->topo.nr_cpus);
+	return clock_feasible_weight(taskc->share.weight, others,
+				     llcc->topo.nr_cpus);
 }
 
-__hidden void share_leave_clock(struct task_ctx *taskc)
+static void leave_clock(struct task_ctx *taskc)
 {
 	u32 weight = taskc->share.counted_weight;
 	u64 vtime = taskc->share.vtime;
@@ -60,17 +87,19 @@ __hidden void share_leave_clock(struct task_ctx *taskc)
 	bpf_spin_unlock(&llcc->share.lock);
 }
 
-/* @p is runnable in @llcc: the clock counts it, once it has no credit left. */
-static void join_clock(struct task_struct *p, struct task_ctx *taskc,
-		       struct llc_ctx *llcc)
+/*
+ * The task of @taskc is runnable in @llcc: the clock counts it, once it has no
+ * credit left.
+ */
+static void join_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	u64 vtime = taskc->share.vtime;
 	u32 weight;
 
-	share_leave_clock(taskc);
+	leave_clock(taskc);
 	if (!clock_counts(&llcc->share.clock, vtime))
 		return;
-	weight = feasible_weight(p, taskc, llcc);
+	weight = feasible_weight(taskc, llcc);
 	taskc->share.counted_weight = weight;
 
 	bpf_spin_lock(&llcc->share.lock);
@@ -79,18 +108,17 @@ static void join_clock(struct task_struct *p, struct task_ctx *taskc,
 }
 
 /*
- * Bring @p over to the clock of @llcc: what it is owed stays the same, and its
- * weight counts there if it counted where it was.
+ * Bring the task of @taskc over to the clock of @llcc: what it is owed stays
+ * the same, and its weight counts there if it counted where it was.
  */
-static void move_llc(struct task_struct *p, struct task_ctx *taskc,
-		     struct llc_ctx *llcc)
+static void move_llc(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	bool is_counted = taskc->share.counted_weight;
 	struct llc_ctx *old_llcc;
 	u64 old_clock, clock;
 
 	/* It leaves the old clock at the vtime that it had by that clock. */
-	share_leave_clock(taskc);
+	leave_clock(taskc);
 	old_llcc = lookup_llc(taskc->share.llc_idx);
 	if (old_llcc) {
 		old_clock = old_llcc->share.clock.avg_vruntime;
@@ -102,15 +130,15 @@ static void move_llc(struct task_struct *p, struct task_ctx *taskc,
 	}
 	taskc->share.llc_idx = llcc->topo.idx;
 	if (is_counted)
-		join_clock(p, taskc, llcc);
+		join_clock(taskc, llcc);
 }
 
 /* The same, if it is not there yet. */
-static __always_inline void
-join_llc(struct task_struct *p, struct task_ctx *taskc, struct llc_ctx *llcc)
+static __always_inline void join_llc(struct task_ctx *taskc,
+				     struct llc_ctx *llcc)
 {
 	if (taskc->share.llc_idx != llcc->topo.idx)
-		move_llc(p, taskc, llcc);
+		move_llc(taskc, llcc);
 }
 
 /* It wakes: it is owed what it was when it fell asleep, and more. */
@@ -125,51 +153,54 @@ static void wake(struct task_ctx *taskc)
 				      taskc->share.slept_at_served));
 }
 
-__hidden void share_enable(struct task_ctx *taskc, const struct llc_ctx *llcc)
+__hidden void share_enable(struct task_struct *p, struct task_ctx *taskc,
+			   const struct llc_ctx *llcc)
 {
 	taskc->share.llc_idx = llcc->topo.idx;
 	taskc->share.vtime = llcc->share.clock.avg_vruntime;
+	taskc->share.nice_weight = nice_weight(p);
+	taskc->share.weight = taskc->share.nice_weight;
 }
 
-__hidden void share_become_runnable(struct task_struct *p,
-				    struct task_ctx *taskc,
+__hidden void share_become_runnable(struct task_ctx *taskc,
 				    struct llc_ctx *llcc)
 {
 	if (taskc->share.is_sleeping)
 		wake(taskc);
-	join_llc(p, taskc, llcc);
+	join_llc(taskc, llcc);
+	renew_weight(taskc, llcc);
 	if (!taskc->share.counted_weight)
-		set_vtime(taskc, bounded_vtime(p, taskc, llcc));
-	join_clock(p, taskc, llcc);
+		set_vtime(taskc, bounded_vtime(taskc, llcc));
+	join_clock(taskc, llcc);
 }
 
-__hidden void share_stay_runnable(struct task_struct *p, struct task_ctx *taskc,
-				  struct llc_ctx *llcc)
+__hidden void share_stay_runnable(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
-	join_llc(p, taskc, llcc);
+	join_llc(taskc, llcc);
 	if (!taskc->share.counted_weight)
-		join_clock(p, taskc, llcc);
+		join_clock(taskc, llcc);
 }
 
-__hidden void share_running(struct task_struct *p, struct task_ctx *taskc,
-			    struct llc_ctx *llcc)
+__hidden void share_running(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	if (taskc->share.is_sleeping)
 		wake(taskc);
-	join_llc(p, taskc, llcc);
+	join_llc(taskc, llcc);
 }
 
-__hidden void share_charge(struct task_struct *p, struct task_ctx *taskc,
-			   struct llc_ctx *llcc, u64 ran_ns, bool stays)
+__hidden void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc,
+			   u64 ran_ns, bool stays)
 {
-	u64 step = vtime_charge(ran_ns, p->scx.weight), vtime, bounded;
+	u64 step, vtime, bounded;
 	u32 old_weight, weight;
 
-	join_llc(p, taskc, llcc);
+	join_llc(taskc, llcc);
+	renew_weight(taskc, llcc);
+	step = vtime_charge(ran_ns, taskc->share.weight);
 	old_weight = taskc->share.counted_weight;
 	taskc->share.vtime += step;
 	vtime = taskc->share.vtime;
-	bounded = bounded_vtime(p, taskc, llcc);
+	bounded = bounded_vtime(taskc, llcc);
 	if (bounded != vtime)
 		set_vtime(taskc, bounded);
 	if (!old_weight) {
@@ -177,10 +208,10 @@ __hidden void share_charge(struct task_struct *p, struct task_ctx *taskc,
 		 * It may have reached the clock; a task that sleeps leaves it.
 		 */
 		if (stays)
-			join_clock(p, taskc, llcc);
+			join_clock(taskc, llcc);
 		return;
 	}
-	weight = stays ? feasible_weight(p, taskc, llcc) : 0;
+	weight = stays ? feasible_weight(taskc, llcc) : 0;
 
 	bpf_spin_lock(&llcc->share.lock);
 	clock_advance(&llcc->share.clock, step, old_weight);
@@ -196,6 +227,7 @@ __hidden void share_charge(struct task_struct *p, struct task_ctx *taskc,
 
 __hidden void share_sleep(struct task_ctx *taskc, const struct llc_ctx *llcc)
 {
+	group_leave(taskc);
 	taskc->share.is_sleeping = 1;
 	/*
 	 * Its lag is that behind the others, whose average is what it comes
@@ -216,8 +248,16 @@ __hidden void share_set_weight(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
 
-	if (taskc)
-		share_leave_clock(taskc);
+	if (!taskc)
+		return;
+	leave_clock(taskc);
+	taskc->share.nice_weight = nice_weight(p);
+}
+
+__hidden void share_disable(struct task_ctx *taskc)
+{
+	leave_clock(taskc);
+	group_leave(taskc);
 }
 
 __hidden u64 share_rank(const struct task_ctx *taskc)

@@ -20,35 +20,34 @@
 
 #include "context.bpf.h"
 
-/* The task of @taskc joins the class: it is owed nothing and owes nothing. */
-void share_enable(struct task_ctx *taskc, const struct llc_ctx *llcc);
+/* @p joins the class: it is owed nothing and owes nothing. */
+void share_enable(struct task_struct *p, struct task_ctx *taskc,
+		  const struct llc_ctx *llcc);
 
 /*
- * @p begins to wait for a CPU of @llcc: after a sleep, or as a new task. It is
- * owed what it was when it fell asleep and what it gained since, within bounds.
+ * The task of @taskc begins to wait for a CPU of @llcc: after a sleep, or as a
+ * new task. It is owed what it was when it fell asleep and what it gained
+ * since, within bounds.
  */
-void share_become_runnable(struct task_struct *p, struct task_ctx *taskc,
-			   struct llc_ctx *llcc);
+void share_become_runnable(struct task_ctx *taskc, struct llc_ctx *llcc);
 
-/* @p was runnable, and waits for a CPU of @llcc again. */
-void share_stay_runnable(struct task_struct *p, struct task_ctx *taskc,
-			 struct llc_ctx *llcc);
+/* It was runnable, and waits for a CPU of @llcc again. */
+void share_stay_runnable(struct task_ctx *taskc, struct llc_ctx *llcc);
 
 /*
- * @p got a CPU of @llcc, perhaps one of another domain than it waited in, and
+ * It got a CPU of @llcc, perhaps one of another domain than it waited in, and
  * perhaps on a way on which the kernel calls neither ops.select_cpu() nor
  * ops.enqueue().
  */
-void share_running(struct task_struct *p, struct task_ctx *taskc,
-		   struct llc_ctx *llcc);
+void share_running(struct task_ctx *taskc, struct llc_ctx *llcc);
 
 /*
- * @p ran for @ran_ns on a CPU of @llcc: it is charged for it and the clock
+ * It ran for @ran_ns on a CPU of @llcc: it is charged for it and the clock
  * moves on. What it is still owed above the bound is lost. Unless it @stays
  * runnable, the clock counts it no more.
  */
-void share_charge(struct task_struct *p, struct task_ctx *taskc,
-		  struct llc_ctx *llcc, u64 ran_ns, bool stays);
+void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc, u64 ran_ns,
+		  bool stays);
 
 /*
  * The task of @taskc, charged for its run in @llcc, sleeps: it keeps its lag.
@@ -60,8 +59,8 @@ void share_sleep(struct task_ctx *taskc, const struct llc_ctx *llcc);
  */
 void share_begin_turn(struct task_ctx *taskc);
 
-/* The task of @taskc is not ours any more: the clock does not count it. */
-void share_leave_clock(struct task_ctx *taskc);
+/* The task of @taskc is not ours any more: no clock and no cgroup counts it. */
+void share_disable(struct task_ctx *taskc);
 
 /*
  * ops.set_weight(): @p has another weight. The clock counts it again, with

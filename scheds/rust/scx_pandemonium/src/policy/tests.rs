@@ -9,6 +9,8 @@ const SEC: u64 = 1_000 * MSEC;
 const CPU_BOUND_NS: u64 = 16 * MSEC;
 const HIGH: u64 = 800;
 const LOW: u64 = 20;
+const NICE_0: u32 = weight_consts_WEIGHT_NICE_0;
+const WEIGHTS: std::ops::RangeInclusive<u32> = weight_consts_WEIGHT_MIN..=weight_consts_WEIGHT_MAX;
 
 /// Classify a task that has woken every `period_us` and run `burst_us` each
 /// time, often enough that its averages have settled.
@@ -111,9 +113,9 @@ fn sleep_buckets_have_the_documented_edges() {
 fn nice_0_is_charged_wall_time_and_weight_0_does_not_divide() {
     // SAFETY: pure arithmetic on its arguments.
     unsafe {
-        assert_eq!(vtime_charge(MSEC, 100), MSEC);
-        assert_eq!(vtime_charge(MSEC, 200), MSEC / 2);
-        assert_eq!(vtime_charge(MSEC, 0), 100 * MSEC);
+        assert_eq!(vtime_charge(MSEC, NICE_0), MSEC);
+        assert_eq!(vtime_charge(MSEC, 2 * NICE_0), MSEC / 2);
+        assert_eq!(vtime_charge(MSEC, 0), vtime_charge(MSEC, *WEIGHTS.start()));
     }
 }
 
@@ -169,10 +171,10 @@ fn a_tier_is_worth_a_head_start_and_no_more() {
 fn a_niced_down_task_gets_shorter_turns_but_not_below_the_minimum() {
     // SAFETY: pure arithmetic on its arguments.
     unsafe {
-        assert_eq!(slice_for_weight(4 * MSEC, 100), 4 * MSEC);
-        assert_eq!(slice_for_weight(4 * MSEC, 8_800), 4 * MSEC);
-        assert_eq!(slice_for_weight(4 * MSEC, 50), 2 * MSEC);
-        assert_eq!(slice_for_weight(4 * MSEC, 1), MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, NICE_0), 4 * MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, 88 * NICE_0), 4 * MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, NICE_0 / 2), 2 * MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, *WEIGHTS.start()), MSEC);
     }
 }
 
@@ -345,7 +347,7 @@ proptest! {
     #[test]
     fn the_clock_is_the_exact_average_whatever_tasks_do(
         start in any::<u64>(),
-        moves in proptest::collection::vec((0usize..8, 1u32..=10_000, 0u64..100 * MSEC), 1..400),
+        moves in proptest::collection::vec((0usize..8, WEIGHTS, 0u64..100 * MSEC), 1..400),
     ) {
         let mut clock = vtime_clock { avg_vruntime: start, remainder: 0, weight_sum: 0, served: 0 };
         let mut tasks: [Option<(i128, u32)>; 8] = [None; 8];
@@ -384,9 +386,9 @@ proptest! {
     /// for those that stay; one that used it up joins without a jump.
     #[test]
     fn sleepers_with_credit_do_not_move_the_clock(
-        at: u64, rest in 0u64..100, credit in 1u64..100 * MSEC, weight in 1u32..=10_000,
+        at: u64, rest in 0u64..100, credit in 1u64..100 * MSEC, weight in WEIGHTS,
     ) {
-        let mut clock = vtime_clock { avg_vruntime: at, remainder: rest, weight_sum: 100, served: 0 };
+        let mut clock = vtime_clock { avg_vruntime: at, remainder: rest, weight_sum: NICE_0.into(), served: 0 };
         // SAFETY: pure arithmetic on its arguments.
         unsafe {
             prop_assert!(!clock_counts(&clock, at.wrapping_sub(credit)));
@@ -402,8 +404,8 @@ proptest! {
     /// often is no way to stay near the clock.
     #[test]
     fn a_sleep_in_which_nothing_is_served_gives_nothing(
-        at in 1u64 << 40..1 << 50, ahead in 0u64..100 * MSEC, weight in 1u32..=10_000,
-        others in 100u64..100_000,
+        at in 1u64 << 40..1 << 50, ahead in 0u64..100 * MSEC, weight in WEIGHTS,
+        others in u64::from(NICE_0)..u64::from(1_000 * NICE_0),
     ) {
         let mut clock = vtime_clock { avg_vruntime: at, remainder: 0, weight_sum: others, served: 7 };
         // SAFETY: pure arithmetic on its arguments.
@@ -420,12 +422,12 @@ proptest! {
 
     #[test]
     fn a_feasible_weight_is_no_more_than_a_cpu_can_serve(
-        weight in 1u32..=10_000, others in 0u64..1_000_000, nr_cpus in 1u32..512,
+        weight in WEIGHTS, others in 0u64..10_000 * u64::from(NICE_0), nr_cpus in 1u32..512,
     ) {
         // SAFETY: pure arithmetic on its arguments.
         let counted = unsafe { clock_feasible_weight(weight, others, nr_cpus) };
-        prop_assert!(counted >= weight.min(100) && counted <= weight);
-        if nr_cpus > 1 && u64::from(counted) > 100 {
+        prop_assert!(counted >= weight.min(NICE_0) && counted <= weight);
+        if nr_cpus > 1 && counted > NICE_0 {
             // It gets at most one of the CPUs: weight / (weight + others) <= 1 / CPUs.
             prop_assert!(u64::from(counted) * u64::from(nr_cpus - 1) <= others);
         }
@@ -448,7 +450,7 @@ proptest! {
         clock: u64,
         behind in 0u64..1_000_000 * MSEC,
         lag_max in 1u64..100 * MSEC,
-        weight in 1u32..=10_000,
+        weight in WEIGHTS,
     ) {
         // SAFETY: pure arithmetic on its arguments.
         unsafe {
@@ -461,7 +463,7 @@ proptest! {
     #[test]
     fn a_capped_debt_never_exceeds_its_bound(
         clock: u64, ahead in 0u64..1_000_000 * MSEC, debt_max in 1u64..100 * MSEC,
-        weight in 1u32..=10_000,
+        weight in WEIGHTS,
     ) {
         // SAFETY: pure arithmetic on its arguments.
         let (bounded, turn) = unsafe {
@@ -474,7 +476,7 @@ proptest! {
 
     #[test]
     fn a_heavier_task_is_never_charged_more(
-        wall_ns in 0u64..1_000_000 * MSEC, light in 1u32..=10_000, more in 0u32..=10_000,
+        wall_ns in 0u64..1_000_000 * MSEC, light in WEIGHTS, more in 0u32..=100 * NICE_0,
     ) {
         // SAFETY: pure arithmetic on its arguments.
         unsafe {

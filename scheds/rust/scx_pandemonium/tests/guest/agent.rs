@@ -3,7 +3,7 @@
 //! may ask (support/agent.rs).
 //!
 //! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
-//! - `freed ...`: see kicks.rs.
+//! - `freed ...`: see kicks.rs. `groups ...`: see groups.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::support::agent;
-use crate::{idle, kicks, roles};
+use crate::{groups, idle, kicks, roles};
 
 /// Not a test but what the guest runs.
 #[test]
@@ -26,6 +26,7 @@ fn answer(words: &[&str]) -> Option<Result<String>> {
         ["sleepers", words @ ..] => idle::sleepers(words),
         ["leavers", words @ ..] => idle::leavers(words),
         ["freed", words @ ..] => kicks::freed(words),
+        ["groups", words @ ..] => groups::churn(words),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),
         ["young"] => roles::young(),

@@ -27,8 +27,8 @@
  *   - All waiting tasks are taken to be served by all CPUs of the domain. Tasks
  *     that only some of these may run wait longer; for those of one CPU alone
  *     the caller divides once more.
- *   - At SLICE_MIN_NS a niced-down task gets no shorter slice. One of weight 1
- *     is 100 ms of vtime behind after it and waits accordingly.
+ *   - At SLICE_MIN_NS a niced-down task gets no shorter slice. One of nice 19
+ *     is 68 ms of vtime behind after it and waits accordingly.
  *   - A run goes on for SLICE_LEFT_MIN_NS at least, so a turn that preemption
  *     cuts in pieces may be longer than its slice by that.
  *
@@ -38,6 +38,7 @@
 #define __POLICY_SLICE_H
 
 #include "types.h"
+#include "weight.h"
 
 enum slice_consts {
 	/*
@@ -109,9 +110,10 @@ static inline u64 slice_contended(u64 nr_waiting, u32 nr_cpus, u64 target_ns,
  */
 static inline u64 slice_for_weight(u64 slice_ns, u32 weight)
 {
-	if (weight >= 100)
+	if (weight >= WEIGHT_NICE_0)
 		return slice_ns;
-	return slice_clamp(slice_ns * weight / 100, SLICE_MIN_NS, slice_ns);
+	return slice_clamp((slice_ns * weight) >> WEIGHT_SHIFT, SLICE_MIN_NS,
+			   slice_ns);
 }
 
 /*

@@ -6,28 +6,29 @@
  * some of them need theirs at once. One number must say which of two goes
  * first.
  *
- * How: every task has a vtime, the CPU time it used times 100 / weight, so that
- * tasks which get their fair shares advance alike. What a task is owed is how
- * far its vtime is behind the clock of its domain (clock.h), within a cap for
- * what it may be owed and one for what it may owe. The rank, by which queues
- * are ordered, is the vtime less the head start of the tier in which the task
- * is served. So a tier is worth a fixed amount of CPU time and no more: a task
- * that is owed more than that goes before one of a higher tier.
+ * How: every task has a vtime, the CPU time it used by its weight (weight.h),
+ * so that tasks which get their fair shares advance alike. What a task is owed
+ * is how far its vtime is behind the clock of its domain (clock.h), within a
+ * cap for what it may be owed and one for what it may owe. The rank, by which
+ * queues are ordered, is the vtime less the head start of the tier in which
+ * the task is served. So a tier is worth a fixed amount of CPU time and no
+ * more: a task that is owed more than that goes before one of a higher tier.
  *
  * Limits:
  *   - vtime wraps. It is compared by signed difference only, and never with
  *     plain nanoseconds.
- *   - A charge is rounded down to whole vtime: at weight 10000 up to 99 ns of a
- *     run are free. p->scx.weight is rounded too: nice 10 is 11, not 10.74.
- *   - A head start is vtime and does not depend on the weight. A task of weight
- *     1000 may use ten times as much CPU time of it as one of nice 0; one of
- *     less than nice 0's weight has none, it is served as batch (classify).
+ *   - A charge is rounded down to whole vtime: at 100 times the weight of
+ *     nice 0 up to 99 ns of a run are free.
+ *   - A head start is vtime and does not depend on the weight. A task of ten
+ *     times the weight may use ten times as much CPU time of it as one of
+ *     nice 0; a task that is niced down has none, it is served as batch
+ *     (classify).
  *   - A head start is bounded for each task, not for all of them together: many
  *     that wake at once keep batch work out until each has used its own
  *     (wait_age.h and rescue.bpf.c bound that).
  *   - A debt above what vtime_cap_debt() allows is forgiven. That is
- *     DEBT_TURN_NS of the task's CPU time or more, but for one of weight 1
- *     (nice 19): half of it (DEBT_MAX_NS).
+ *     DEBT_TURN_NS of the task's CPU time or more, but for weights below a
+ *     fiftieth of nice 0's (nice 18): less than that (DEBT_MAX_NS).
  *
  * Not here: the average that a vtime is compared with (clock.h), when each of
  * these is asked (share.bpf.c).
@@ -36,12 +37,9 @@
 #define __POLICY_VTIME_H
 
 #include "types.h"
+#include "weight.h"
 
 enum vtime_consts {
-	/* Weight of a task of nice 0, as p->scx.weight has it. */
-	WEIGHT_NICE_0 = 100,
-	WEIGHT_MIN = 1,
-
 	/* What a tier is worth against the one below, see vtime_rank(). */
 	HEAD_START_INTERACTIVE_NS = 2 * NSEC_PER_MSEC,
 	HEAD_START_LAT_CRITICAL_NS = 4 * NSEC_PER_MSEC,
@@ -62,14 +60,14 @@ static inline bool vtime_before(u64 a, u64 b)
 /*
  * Convert @wall_ns of CPU time into vtime for a task of @weight.
  *
- * A heavier task is charged less for the same run. A @weight of 0 cannot come
- * from the kernel and is taken for 1 rather than divided by.
+ * A heavier task is charged less for the same run. A @weight of 0 is taken
+ * for WEIGHT_MIN rather than divided by.
  */
 static inline u64 vtime_charge(u64 wall_ns, u32 weight)
 {
 	if (weight == WEIGHT_NICE_0)
 		return wall_ns;
-	return wall_ns * WEIGHT_NICE_0 / (weight ? weight : WEIGHT_MIN);
+	return (wall_ns << WEIGHT_SHIFT) / (weight ? weight : WEIGHT_MIN);
 }
 
 /*

@@ -1,0 +1,108 @@
+//! Properties of what tasks are entitled to: by nice level and cgroup.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NICE_0: u32 = weight_consts_WEIGHT_NICE_0;
+
+fn of_nice(nice: i32) -> f64 {
+    // SAFETY: pure arithmetic on its argument.
+    unsafe { weight_of_prio((120 + nice).cast_unsigned()) }.into()
+}
+
+#[test]
+fn a_nice_level_is_worth_a_quarter() {
+    assert_eq!(of_nice(0), f64::from(NICE_0));
+    for nice in -20..=19 {
+        let due = 1.25f64.powi(-nice);
+        let ratio = of_nice(nice) / of_nice(0);
+        // The kernel's table is rounded to whole numbers, of which 15 is the last.
+        assert!((ratio / due - 1.0).abs() < 0.03, "nice {nice}: {ratio}");
+    }
+    assert!((of_nice(0) / of_nice(10) - 9.31).abs() < 0.01);
+}
+
+#[test]
+fn what_is_no_nice_level_counts_as_nice_0() {
+    for prio in [0, 99, 140, u32::MAX] {
+        // SAFETY: pure arithmetic on its argument.
+        assert_eq!(unsafe { weight_of_prio(prio) }, NICE_0);
+    }
+}
+
+#[test]
+fn a_cgroup_of_weight_100_weighs_as_much_as_a_task_of_nice_0() {
+    // SAFETY: pure arithmetic on its argument.
+    let weight = |cpu_weight| unsafe { weight_of_cgroup(cpu_weight) };
+    assert_eq!(weight(100), NICE_0);
+    assert_eq!(weight(300), 3 * NICE_0);
+    assert_eq!(weight(10_000), 100 * NICE_0);
+    assert!(weight(1) > 0 && weight(1) <= NICE_0 / 100);
+}
+
+/// The weights of tasks in groups of these weights, each `(weight, tasks)`, two
+/// levels deep: the first `in_first` are in a group of weight 100.
+fn weights_of(groups: &[(u32, u32)], in_first: usize) -> Vec<u32> {
+    let all: i64 = groups.iter().map(|(_, nr)| i64::from(nr * NICE_0)).sum();
+    let sum = |groups: &[(u32, u32)]| -> i64 { groups.iter().map(|(w, _)| i64::from(*w)).sum() };
+    let (inner, outer) = groups.split_at(in_first);
+    let inner_part = u32::from(in_first > 0) * NICE_0;
+    let outer_sum = sum(outer) + i64::from(inner_part);
+    let of_task = |part, nr: u32| {
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe { part_weight(part_of(part, NICE_0, i64::from(nr * NICE_0)), all) }
+    };
+    let mut weights = Vec::new();
+    // SAFETY: pure arithmetic on its arguments.
+    unsafe {
+        for (weight, nr) in inner {
+            let part = part_of(
+                part_of(part_whole(), inner_part, outer_sum),
+                *weight,
+                sum(inner),
+            );
+            weights.push(of_task(part, *nr));
+        }
+        for (weight, nr) in outer {
+            weights.push(of_task(part_of(part_whole(), *weight, outer_sum), *nr));
+        }
+    }
+    weights
+}
+
+proptest! {
+    /// What groups get is as their weights, however many tasks they have, and
+    /// tasks weigh what they would without groups, all together.
+    #[test]
+    fn groups_share_by_weight_and_not_by_their_number_of_tasks(
+        groups in proptest::collection::vec((1u32..=100, 1u32..=64), 2..8), nested: bool,
+    ) {
+        let groups: Vec<(u32, u32)> =
+            groups.into_iter().map(|(weight, nr)| (weight * NICE_0 / 10, nr)).collect();
+        let in_first = if nested { groups.len() / 2 } else { 0 };
+        let weights = weights_of(&groups, in_first);
+        let got: Vec<f64> = weights.iter().zip(&groups)
+            .map(|(weight, (_, nr))| f64::from(*weight) * f64::from(*nr))
+            .collect();
+        let all: f64 = groups.iter().map(|(_, nr)| f64::from(nr * NICE_0)).sum();
+        prop_assert!((got.iter().sum::<f64>() / all - 1.0).abs() < 0.01);
+        for level in [0..in_first, in_first..groups.len()] {
+            for idx in level.clone() {
+                let due = f64::from(groups[idx].0) / f64::from(groups[level.start].0);
+                prop_assert!((got[idx] / got[level.start] / due - 1.0).abs() < 0.01);
+            }
+        }
+    }
+
+    /// Sums that other CPUs change meanwhile give no absurd part.
+    #[test]
+    fn no_part_is_more_than_the_whole(weight in 1u32..=NICE_0 * 100, sum in any::<i64>()) {
+        // SAFETY: pure arithmetic on its arguments.
+        let (whole, part) = unsafe { (part_whole(), part_of(part_whole(), weight, sum)) };
+        prop_assert!(part <= whole);
+        // SAFETY: pure arithmetic on its arguments.
+        let least = unsafe { part_weight(part, sum) };
+        prop_assert!(least >= weight_consts_WEIGHT_MIN && least <= weight_consts_WEIGHT_MAX);
+    }
+}

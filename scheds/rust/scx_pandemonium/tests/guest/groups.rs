@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What a cgroup entitles its tasks to, and what becomes of the scheduler when
+//! cgroups come and go.
+//!
+//! - `groups SECONDS`: 2,500 cgroups on two levels; meanwhile 200 a second are
+//!   made and removed, and hogs are moved between them, and weights written,
+//!   1,000 times a second. Then all are removed, and as many more are made and
+//!   removed, one after the other, as the scheduler can keep at a time. The
+//!   answer: how many were made, and how often a hog was moved.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use scx_guest::Kernel;
+
+use crate::ours::OURS;
+use crate::share::metric;
+use crate::support::kernels;
+use crate::support::told::Told;
+
+const ROOT: &str = "/sys/fs/cgroup";
+const NR_OUTER: usize = 50;
+const NR_INNER: usize = 50;
+const NR_HOGS: usize = 8;
+const MOVE_INTERVAL: Duration = Duration::from_millis(1);
+/// One of so many moves makes and removes a cgroup as well.
+const MOVES_FOR_ONE_MADE: usize = 5;
+/// As many as the scheduler can keep, `MAX_GROUPS`, and some more.
+const NR_AFTERWARDS: usize = 8_400;
+const REMOVE_ATTEMPTS: usize = 1_000;
+
+const WEIGHTS_SCRIPT: &str = "\
+begin
+scx_bench run --scenario cg_weights,cg_nested,cg_live --seed $SEED --json /tmp/result >/dev/null ||
+	give_up 'the bench failed'
+fact bench \"$(cat /tmp/result)\"
+stop INT
+";
+
+const CHURN_SCRIPT: &str = "\
+begin
+fact churn $(agent groups 2)
+scx_bench run --scenario cg_weights --seed $SEED --json /tmp/result >/dev/null ||
+	give_up 'the bench failed'
+fact bench \"$(cat /tmp/result)\"
+stop INT
+";
+
+/// Hogs in a group of 300 get three times as much as those in one of 100.
+const RATIO: f64 = 3.0;
+const RATIO_TOLERANCE: f64 = 0.03;
+
+/// From a write to `cpu.weight` until CPU time is divided accordingly.
+const SETTLED_MAX_MS: f64 = 50.0;
+
+/// A cgroup, removed with all that is in it.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(parent: &Path, name: &str) -> Result<Group> {
+        let dir = parent.join(name);
+        fs::create_dir(&dir).with_context(|| format!("making {}", dir.display()))?;
+        Ok(Group(dir))
+    }
+
+    fn give_children_weights(&self) -> Result<()> {
+        write(&self.0.join("cgroup.subtree_control"), "+cpu")
+    }
+
+    /// A process that just left may keep it for a moment.
+    fn remove(self) -> Result<()> {
+        for _ in 0..REMOVE_ATTEMPTS {
+            if fs::remove_dir(&self.0).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(MOVE_INTERVAL);
+        }
+        fs::remove_dir(&self.0).with_context(|| format!("removing {}", self.0.display()))
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("writing {text} to {}", path.display()))
+}
+
+fn hogs() -> Result<Vec<Child>> {
+    let hog = || {
+        Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+    };
+    (0..NR_HOGS).map(|_| hog().context("a hog")).collect()
+}
+
+/// The request of that name.
+pub fn churn(words: &[&str]) -> Result<String> {
+    let seconds: u64 = words.first().context("groups SECONDS")?.parse()?;
+    let root = Path::new(ROOT);
+    write(&root.join("cgroup.subtree_control"), "+cpu")?;
+    let (mut outer, mut inner) = (Vec::new(), Vec::new());
+    for at in 0..NR_OUTER {
+        let group = Group::new(root, &format!("outer{at}"))?;
+        group.give_children_weights()?;
+        for nr in 0..NR_INNER {
+            inner.push(Group::new(&group.0, &format!("inner{nr}"))?);
+        }
+        outer.push(group);
+    }
+
+    let mut hogs = hogs()?;
+    let ends_at = Instant::now() + Duration::from_secs(seconds);
+    let mut nr_moves = 0;
+    let mut nr_made = inner.len() + outer.len();
+    while Instant::now() < ends_at {
+        // Steps without a common factor, so that all meet all.
+        let group = &inner[nr_moves * 37 % inner.len()];
+        let pid = hogs[nr_moves % NR_HOGS].id().to_string();
+        write(&group.0.join("cgroup.procs"), &pid)?;
+        write(
+            &group.0.join("cpu.weight"),
+            &(nr_moves % 999 + 1).to_string(),
+        )?;
+        if nr_moves % MOVES_FOR_ONE_MADE == 0 {
+            let parent = &outer[nr_moves % outer.len()];
+            Group::new(&parent.0, "brief")?.remove()?;
+            nr_made += 1;
+        }
+        nr_moves += 1;
+        std::thread::sleep(MOVE_INTERVAL);
+    }
+    for hog in &mut hogs {
+        hog.kill().context("ending a hog")?;
+        hog.wait().context("waiting for a hog")?;
+    }
+    for group in inner.into_iter().chain(outer) {
+        group.remove()?;
+    }
+    for _ in 0..NR_AFTERWARDS {
+        Group::new(root, "after")?.remove()?;
+        nr_made += 1;
+    }
+    Ok(format!("{nr_made} {nr_moves}"))
+}
+
+fn near(told: &Told, scenario: &str, name: &str, due: f64, tolerance: f64) -> Result<()> {
+    let value = metric(told, scenario, name)?;
+    told.check((value / due - 1.0).abs() <= tolerance, || {
+        format!("{scenario} {name} is {value:.3}, not {due:.3} within {tolerance}")
+    })
+}
+
+fn weights(kernel: &Kernel) -> Result<()> {
+    let told = OURS
+        .flat(kernel, 4)?
+        .with_workspace_program("scx_bench")?
+        .run(WEIGHTS_SCRIPT)?;
+    near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;
+    near(&told, "cg_nested", "whole", 50.0, RATIO_TOLERANCE)?;
+    near(&told, "cg_nested", "lesser", 12.5, RATIO_TOLERANCE)?;
+    near(&told, "cg_nested", "greater", 37.5, RATIO_TOLERANCE)?;
+    near(&told, "cg_live", "before", 1.0, RATIO_TOLERANCE)?;
+    near(&told, "cg_live", "after", RATIO, RATIO_TOLERANCE)?;
+    let settled_ms = metric(&told, "cg_live", "settled")?;
+    told.check(settled_ms <= SETTLED_MAX_MS, || {
+        format!("a weight took {settled_ms} ms to count")
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn cgroups_share_by_weight_through_the_hierarchy() -> Result<()> {
+    weights(&kernels::first()?)
+}
+
+#[test]
+fn cgroups_share_by_weight_on_another_kernel() -> Result<()> {
+    kernels::on_second(weights)
+}
+
+#[test]
+fn thousands_of_cgroups_come_and_go_and_weights_still_count() -> Result<()> {
+    let told = OURS
+        .flat(&kernels::first()?, 4)?
+        .with_workspace_program("scx_bench")?
+        .run(CHURN_SCRIPT)?;
+    let made_and_moves: Vec<String> = told.all("churn")?;
+    println!("made, moves: {made_and_moves:?}");
+    near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;
+    told.check_stops()
+}
