@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// Headers of pure arithmetic, compiled into BPF and into the unit tests.
 const POLICY: &[&str] = &[
+    "boost",
     "classify",
     "clock",
     "compositor",

@@ -96,7 +96,7 @@ static void charge_run(struct task_ctx *taskc, struct llc_ctx *llcc, u64 now,
 	taskc->account.run_is_charged = 1;
 	taskc->account.uncharged_ns = 0;
 	slice_use(taskc, used_ns);
-	share_charge(taskc, llcc, used_ns, stays);
+	share_charge(taskc, llcc, used_ns, now, stays);
 	classify_stopping(taskc, used_ns);
 }
 

@@ -62,8 +62,13 @@ __hidden void classify_wakeup(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 			taskc->classify.wake_interval_ns,
 			bounded_interval(taskc->classify.woke_at, now),
 			taskc->classify.age);
-	if (taskc->classify.slept_at)
+	if (taskc->classify.slept_at) {
 		stats_sleep(cpuc, now - taskc->classify.slept_at);
+		taskc->classify.avg_sleep_ns = classify_ewma(
+			taskc->classify.avg_sleep_ns,
+			bounded_interval(taskc->classify.slept_at, now),
+			taskc->classify.age);
+	}
 	taskc->classify.woke_at = now;
 	taskc->classify.is_waking = 1;
 	taskc->classify.burst_ns = 0;

@@ -38,8 +38,11 @@ struct share_task {
 
 struct group_task {
 	u32 idx;	    /* of its cgroup, in the array of these */
-	u32 llc_idx;	    /* domain in which it is counted there */
 	u32 counted_weight; /* 0: it is not runnable */
+};
+
+struct boost_task {
+	u32 factor; /* by which its weight is multiplied, in 1/1024 */
 };
 
 struct queue_task {
@@ -75,6 +78,7 @@ struct classify_task {
 	u64 runtime_dev_ns;
 	u64 wake_interval_ns;
 	u64 switch_interval_ns;
+	u64 avg_sleep_ns;
 	u64 score;
 	u32 age;	    /* wakeups seen, up to AGE_MATURE */
 	u32 tier;	    /* what it has shown itself to be */
@@ -92,6 +96,7 @@ struct compositor_task {
 struct task_ctx {
 	struct share_task share;
 	struct group_task group;
+	struct boost_task boost;
 	struct queue_task queue;
 	struct slice_task slice;
 	struct account_task account;
@@ -124,6 +129,15 @@ struct share_llc {
 
 struct group_llc {
 	s64 runnable_weight; /* of all runnable tasks, by their nice levels */
+	s64 root_sum;	     /* of what is runnable in the root cgroup */
+};
+
+/* CPU time is that of the present window, policy/boost.h. */
+struct boost_llc {
+	u64 window_at; /* when it began */
+	u64 batch_ns;
+	u64 other_ns;
+	u32 scale; /* how much of each factor counts */
 };
 
 struct queue_llc {
@@ -148,6 +162,7 @@ struct llc_ctx {
 	struct preempt_llc preempt;
 	struct share_llc share OWN_CACHE_LINE;
 	struct group_llc group OWN_CACHE_LINE;
+	struct boost_llc boost;
 	struct queue_llc queue OWN_CACHE_LINE;
 	struct classify_llc classify OWN_CACHE_LINE;
 	struct dispatch_llc dispatch OWN_CACHE_LINE;

@@ -16,7 +16,7 @@ struct group {
 	u32 depth;  /* 1 below the root */
 };
 
-/* A cgroup in one LLC domain. */
+/* A cgroup in one LLC domain; the sum of the root is in struct group_llc. */
 struct group_sum {
 	s64 sum; /* weights of what is runnable in it */
 	struct bpf_spin_lock lock;
@@ -73,6 +73,17 @@ static struct group_sum *lookup_sum(u32 idx, u32 llc_idx)
 	return bpf_map_lookup_elem(&group_sums, &key);
 }
 
+/* Return the sum of group @idx in @llcc, or NULL. */
+static s64 *lookup_sum_in(u32 idx, struct llc_ctx *llcc)
+{
+	struct group_sum *own;
+
+	if (idx == GROUP_ROOT)
+		return &llcc->group.root_sum;
+	own = lookup_sum(idx, llcc->topo.idx);
+	return own ? &own->sum : NULL;
+}
+
 /* Return the index of @cgrp. */
 static u32 group_idx(struct cgroup *cgrp)
 {
@@ -90,28 +101,28 @@ static bool add_to_sum(s64 *sum, s64 delta)
 }
 
 /*
- * Let the parent of group @idx count it in domain @llc_idx as it is by now, and
- * so on upwards as far as anything changes.
+ * Let the parent of group @idx count it in @llcc as it is by now, and so on
+ * upwards as far as anything changes.
  *
  * It is called after each change of what it looks at, so the last of several
  * callers sees what all of them did.
  */
-static void update_parents(u32 idx, u32 llc_idx)
+static void update_parents(u32 idx, struct llc_ctx *llcc)
 {
-	struct group_sum *own, *parent;
+	struct group_sum *own;
 	struct group *group;
-	s64 delta;
+	s64 delta, *parent_sum;
 	u32 i, weight;
 
 	bpf_for(i, 0, GROUP_DEPTH_MAX) {
 		if (idx == GROUP_ROOT)
 			break;
 		group = lookup_group(idx);
-		own = lookup_sum(idx, llc_idx);
+		own = lookup_sum(idx, llcc->topo.idx);
 		if (!group || !own)
 			break;
-		parent = lookup_sum(group->parent, llc_idx);
-		if (!parent)
+		parent_sum = lookup_sum_in(group->parent, llcc);
+		if (!parent_sum)
 			break;
 
 		bpf_spin_lock(&own->lock);
@@ -120,7 +131,7 @@ static void update_parents(u32 idx, u32 llc_idx)
 		own->counted_weight = weight;
 		bpf_spin_unlock(&own->lock);
 
-		if (!delta || !add_to_sum(&parent->sum, delta))
+		if (!delta || !add_to_sum(parent_sum, delta))
 			break;
 		idx = group->parent;
 	}
@@ -129,10 +140,15 @@ static void update_parents(u32 idx, u32 llc_idx)
 /* The same in all domains. */
 static void update_parents_everywhere(u32 idx)
 {
+	struct llc_ctx *llcc;
 	u32 i;
 
-	bpf_for(i, 0, nr_llcs)
-		update_parents(idx, i);
+	bpf_for(i, 0, nr_llcs) {
+		llcc = lookup_llc(i);
+		if (!llcc)
+			break;
+		update_parents(idx, llcc);
+	}
 }
 
 /* Return the index of the cgroup above @cgrp. */
@@ -233,73 +249,80 @@ __hidden void group_init_task(struct task_ctx *taskc, struct cgroup *cgrp)
 	taskc->group.idx = group_idx(cgrp);
 }
 
-/* Change what the task of @taskc adds to its cgroup from @old to @weight. */
-static void count_task(struct task_ctx *taskc, u32 weight)
+__hidden void group_join(struct task_ctx *taskc, struct llc_ctx *llcc,
+			 u32 weight)
 {
-	u32 idx = taskc->group.idx, llc_idx = taskc->group.llc_idx;
 	s64 delta = (s64)weight - taskc->group.counted_weight;
-	struct group_sum *own = lookup_sum(idx, llc_idx);
-	struct llc_ctx *llcc = lookup_llc(llc_idx);
+	u32 idx = taskc->group.idx;
+	s64 *sum;
 
-	if (!delta || !own || !llcc)
+	if (!delta)
+		return;
+	sum = lookup_sum_in(idx, llcc);
+	if (!sum)
 		return;
 	taskc->group.counted_weight = weight;
 	__sync_fetch_and_add(&llcc->group.runnable_weight, delta);
-	if (add_to_sum(&own->sum, delta))
-		update_parents(idx, llc_idx);
+	if (idx == GROUP_ROOT)
+		__sync_fetch_and_add(sum, delta);
+	else if (add_to_sum(sum, delta))
+		update_parents(idx, llcc);
+}
+
+__hidden void group_leave(struct task_ctx *taskc, struct llc_ctx *llcc)
+{
+	group_join(taskc, llcc, 0);
 }
 
 __hidden void group_move_task(struct task_struct *p, struct cgroup *cgrp)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
+	struct llc_ctx *llcc = taskc ? lookup_llc(taskc->share.llc_idx) : NULL;
 	u32 weight;
 
-	if (!taskc)
+	if (!llcc)
 		return;
 	weight = taskc->group.counted_weight;
-	count_task(taskc, 0);
+	group_leave(taskc, llcc);
 	taskc->group.idx = group_idx(cgrp);
-	count_task(taskc, weight);
+	group_join(taskc, llcc, weight);
 }
 
-__hidden void group_join(struct task_ctx *taskc, struct llc_ctx *llcc,
-			 u32 weight)
+/*
+ * Return the weight of a task of @weight in group @idx of @llcc, level by
+ * level.
+ */
+static u32 weight_in_hierarchy(u32 idx, struct llc_ctx *llcc, u32 weight)
 {
-	if (taskc->group.llc_idx != llcc->topo.idx) {
-		count_task(taskc, 0);
-		taskc->group.llc_idx = llcc->topo.idx;
-	}
-	count_task(taskc, weight);
-}
-
-__hidden void group_leave(struct task_ctx *taskc)
-{
-	count_task(taskc, 0);
-}
-
-__hidden u32 group_weight(const struct task_ctx *taskc,
-			  const struct llc_ctx *llcc, u32 weight)
-{
-	u32 idx = taskc->group.idx, llc_idx = llcc->topo.idx, i;
-	s64 all = READ_ONCE(llcc->group.runnable_weight);
-	struct group_sum *own = lookup_sum(idx, llc_idx);
 	u64 part = part_whole();
 	struct group *group;
+	u32 i, own = weight;
+	s64 *sum;
 
-	if (!own || (idx == GROUP_ROOT && own->sum == all))
-		return weight;
-	part = part_of(part, weight, READ_ONCE(own->sum));
-	bpf_for(i, 0, GROUP_DEPTH_MAX) {
+	bpf_for(i, 0, GROUP_DEPTH_MAX + 1) {
+		sum = lookup_sum_in(idx, llcc);
+		if (!sum)
+			break;
+		part = part_of(part, own, READ_ONCE(*sum));
 		if (idx == GROUP_ROOT)
 			break;
 		group = lookup_group(idx);
 		if (!group)
 			break;
-		own = lookup_sum(group->parent, llc_idx);
-		if (!own)
-			break;
-		part = part_of(part, group->weight, READ_ONCE(own->sum));
+		own = group->weight;
 		idx = group->parent;
 	}
-	return part_weight(part, all);
+	return part_weight(part, READ_ONCE(llcc->group.runnable_weight));
+}
+
+__hidden u32 group_weight(const struct task_ctx *taskc, struct llc_ctx *llcc,
+			  u32 weight)
+{
+	u32 idx = taskc->group.idx;
+
+	/* All that is runnable is in the root. */
+	if (idx == GROUP_ROOT && READ_ONCE(llcc->group.root_sum) ==
+					 READ_ONCE(llcc->group.runnable_weight))
+		return weight;
+	return weight_in_hierarchy(idx, llcc, weight);
 }

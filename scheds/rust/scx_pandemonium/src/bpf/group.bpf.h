@@ -40,16 +40,16 @@ void group_init_task(struct task_ctx *taskc, struct cgroup *cgrp);
 void group_move_task(struct task_struct *p, struct cgroup *cgrp);
 
 /*
- * The task of @taskc is runnable in @llcc with @weight, that of its nice level.
- * It may have been so already, there or elsewhere.
+ * The task of @taskc is runnable in @llcc with @weight, that of its nice level;
+ * with another one if it has been so already.
  */
 void group_join(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight);
 
-/* It is not runnable any more. */
-void group_leave(struct task_ctx *taskc);
+/* It is not runnable any more, or elsewhere than in @llcc. */
+void group_leave(struct task_ctx *taskc, struct llc_ctx *llcc);
 
 /* Return the weight of a runnable task of @weight in @llcc, by its cgroup. */
-u32 group_weight(const struct task_ctx *taskc, const struct llc_ctx *llcc,
+u32 group_weight(const struct task_ctx *taskc, struct llc_ctx *llcc,
 		 u32 weight);
 
 #endif /* __GROUP_BPF_H */

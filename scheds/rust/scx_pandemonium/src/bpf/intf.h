@@ -141,6 +141,12 @@ struct knobs {
 	/* Scores from which a task is latency critical, or interactive. */
 	u64 lat_cri_thresh_high;
 	u64 lat_cri_thresh_low;
+	/*
+	 * By what the weight of a task that sleeps is multiplied at most, and
+	 * the part of the CPU time that batch work may have, in 1/1024.
+	 */
+	u64 boost_max;
+	u64 batch_guarantee;
 	/* One of enum affinity_mode. */
 	u64 affinity_mode;
 };

@@ -11,6 +11,7 @@
  *   preempt	which CPU has to make room?
  *   share	how much CPU time is a task owed?
  *   group	what does its cgroup entitle a task to?
+ *   boost	may a task have more than its equal share?
  *   queue	where do tasks wait, and in which order?
  *   slice	how long does a run last, and what ends it?
  *   dispatch	what does a CPU run next?
@@ -26,6 +27,7 @@
  * natively. See ARCHITECTURE.md for the life of a wakeup.
  */
 #include "account.bpf.h"
+#include "boost.bpf.h"
 #include "context.bpf.h"
 #include "dispatch.bpf.h"
 #include "dump.bpf.h"
@@ -66,6 +68,8 @@ struct knobs knobs = {
 	.batch_lag_max_ns = 1 * NSEC_PER_MSEC,
 	.lat_cri_thresh_high = 800,
 	.lat_cri_thresh_low = 20,
+	.boost_max = 6 * 1024,
+	.batch_guarantee = 256,
 	.affinity_mode = AFFINITY_WEAK,
 };
 
@@ -191,6 +195,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
 	if (!err)
 		err = queue_init();
 	if (!err)
+		err = boost_init();
+	if (!err)
 		err = preempt_init();
 	if (!err)
 		err = slice_init();
@@ -237,6 +243,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
  * inlines across them, which a linker of BPF objects does not.
  */
 #include "account.bpf.c"
+#include "boost.bpf.c"
 #include "classify.bpf.c"
 #include "compositor.bpf.c"
 #include "context.bpf.c"

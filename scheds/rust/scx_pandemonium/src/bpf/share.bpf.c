@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* share: how much CPU time is a task owed? See share.bpf.h. */
 #include "share.bpf.h"
+#include "boost.bpf.h"
 #include "group.bpf.h"
 #include "policy/classify.h"
 #include "policy/vtime.h"
@@ -10,14 +11,13 @@
 #define SCHED_IDLE 5
 
 /*
- * The task of @taskc is runnable in @llcc: its weight is what its nice level
- * and its cgroup entitle it to, beside all that is runnable now.
+ * The task of @taskc is runnable in @llcc: its weight is what its nice level,
+ * its cgroup and its demand entitle it to, beside all that is runnable now.
  */
 static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
-	group_join(taskc, llcc, taskc->share.nice_weight);
-	taskc->share.weight =
-		group_weight(taskc, llcc, taskc->share.nice_weight);
+	taskc->share.weight = boost_weight(
+		taskc, group_weight(taskc, llcc, taskc->share.nice_weight));
 }
 
 /* Return the weight of the nice level of @p. */
@@ -113,6 +113,7 @@ static void join_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
  */
 static void move_llc(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
+	u32 runnable_weight = taskc->group.counted_weight;
 	bool is_counted = taskc->share.counted_weight;
 	struct llc_ctx *old_llcc;
 	u64 old_clock, clock;
@@ -121,6 +122,7 @@ static void move_llc(struct task_ctx *taskc, struct llc_ctx *llcc)
 	leave_clock(taskc);
 	old_llcc = lookup_llc(taskc->share.llc_idx);
 	if (old_llcc) {
+		group_leave(taskc, old_llcc);
 		old_clock = old_llcc->share.clock.avg_vruntime;
 		clock = llcc->share.clock.avg_vruntime;
 		taskc->share.vtime =
@@ -129,6 +131,7 @@ static void move_llc(struct task_ctx *taskc, struct llc_ctx *llcc)
 			vtime_rebase(taskc->share.turn_vtime, old_clock, clock);
 	}
 	taskc->share.llc_idx = llcc->topo.idx;
+	group_join(taskc, llcc, runnable_weight);
 	if (is_counted)
 		join_clock(taskc, llcc);
 }
@@ -168,6 +171,8 @@ __hidden void share_become_runnable(struct task_ctx *taskc,
 	if (taskc->share.is_sleeping)
 		wake(taskc);
 	join_llc(taskc, llcc);
+	group_join(taskc, llcc, taskc->share.nice_weight);
+	boost_become_runnable(taskc, llcc);
 	renew_weight(taskc, llcc);
 	if (!taskc->share.counted_weight)
 		set_vtime(taskc, bounded_vtime(taskc, llcc));
@@ -186,15 +191,17 @@ __hidden void share_running(struct task_ctx *taskc, struct llc_ctx *llcc)
 	if (taskc->share.is_sleeping)
 		wake(taskc);
 	join_llc(taskc, llcc);
+	group_join(taskc, llcc, taskc->share.nice_weight);
 }
 
 __hidden void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc,
-			   u64 ran_ns, bool stays)
+			   u64 ran_ns, u64 now, bool stays)
 {
 	u64 step, vtime, bounded;
 	u32 old_weight, weight;
 
 	join_llc(taskc, llcc);
+	boost_count(taskc, llcc, ran_ns, now);
 	renew_weight(taskc, llcc);
 	step = vtime_charge(ran_ns, taskc->share.weight);
 	old_weight = taskc->share.counted_weight;
@@ -225,9 +232,9 @@ __hidden void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc,
 	taskc->share.counted_weight = weight;
 }
 
-__hidden void share_sleep(struct task_ctx *taskc, const struct llc_ctx *llcc)
+__hidden void share_sleep(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
-	group_leave(taskc);
+	group_leave(taskc, llcc);
 	taskc->share.is_sleeping = 1;
 	/*
 	 * Its lag is that behind the others, whose average is what it comes
@@ -248,16 +255,23 @@ __hidden void share_set_weight(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
 
-	if (!taskc)
+	struct llc_ctx *llcc = taskc ? lookup_llc(taskc->share.llc_idx) : NULL;
+
+	if (!llcc)
 		return;
 	leave_clock(taskc);
 	taskc->share.nice_weight = nice_weight(p);
+	if (taskc->group.counted_weight)
+		group_join(taskc, llcc, taskc->share.nice_weight);
 }
 
 __hidden void share_disable(struct task_ctx *taskc)
 {
+	struct llc_ctx *llcc = lookup_llc(taskc->share.llc_idx);
+
 	leave_clock(taskc);
-	group_leave(taskc);
+	if (llcc)
+		group_leave(taskc, llcc);
 }
 
 __hidden u64 share_rank(const struct task_ctx *taskc)

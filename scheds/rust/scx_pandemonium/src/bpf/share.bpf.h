@@ -42,17 +42,17 @@ void share_stay_runnable(struct task_ctx *taskc, struct llc_ctx *llcc);
 void share_running(struct task_ctx *taskc, struct llc_ctx *llcc);
 
 /*
- * It ran for @ran_ns on a CPU of @llcc: it is charged for it and the clock
- * moves on. What it is still owed above the bound is lost. Unless it @stays
- * runnable, the clock counts it no more.
+ * It ran for @ran_ns on a CPU of @llcc, until @now: it is charged for that, and
+ * the clock moves on. What it is still owed above the bound is lost. Unless it
+ * @stays runnable, the clock counts it no more.
  */
 void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc, u64 ran_ns,
-		  bool stays);
+		  u64 now, bool stays);
 
 /*
  * The task of @taskc, charged for its run in @llcc, sleeps: it keeps its lag.
  */
-void share_sleep(struct task_ctx *taskc, const struct llc_ctx *llcc);
+void share_sleep(struct task_ctx *taskc, struct llc_ctx *llcc);
 
 /*
  * Its turn begins: the place that it keeps while that lasts is where it is now.

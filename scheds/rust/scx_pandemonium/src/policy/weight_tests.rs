@@ -1,10 +1,12 @@
-//! Properties of what tasks are entitled to: by nice level and cgroup.
+//! Properties of what tasks are entitled to: by nice level, cgroup and demand.
 
 use proptest::prelude::*;
 
 use super::*;
 
 const NICE_0: u32 = weight_consts_WEIGHT_NICE_0;
+const ONE: u32 = boost_consts_BOOST_ONE;
+const MSEC: u64 = 1_000_000;
 
 fn of_nice(nice: i32) -> f64 {
     // SAFETY: pure arithmetic on its argument.
@@ -105,4 +107,60 @@ proptest! {
         let least = unsafe { part_weight(part, sum) };
         prop_assert!(least >= weight_consts_WEIGHT_MIN && least <= weight_consts_WEIGHT_MAX);
     }
+
+    /// A task that needs more of a CPU has a smaller factor, within the range.
+    #[test]
+    fn a_factor_falls_with_demand_and_with_the_scale(
+        demand in 0u32..=ONE, more in 0u32..=ONE, max in ONE..=16 * ONE,
+        scale in 0u32..=ONE,
+    ) {
+        // SAFETY: pure arithmetic on its arguments.
+        let factor = |demand, scale| unsafe { boost_factor(demand, max, scale) };
+        prop_assert!((ONE..=max).contains(&factor(demand, scale)));
+        prop_assert!(factor(demand.saturating_add(more), scale) <= factor(demand, scale));
+        prop_assert!(factor(demand, scale) <= factor(demand, ONE));
+        prop_assert_eq!(factor(demand, 0), ONE);
+    }
+}
+
+#[test]
+fn a_frame_has_a_factor_and_a_hog_that_sleeps_a_little_has_none() {
+    // SAFETY: pure arithmetic on its arguments.
+    let factor = |run_ms, sleep_ms| unsafe {
+        boost_factor(boost_demand(run_ms * MSEC, sleep_ms * MSEC), 6 * ONE, ONE)
+    };
+    assert_eq!(factor(7, 9), 6 * ONE);
+    assert_eq!(factor(120, 47), 6 * ONE);
+    assert!((2 * ONE..3 * ONE).contains(&factor(140, 27)));
+    assert_eq!(factor(9, 1), ONE);
+    assert_eq!(factor(0, 0), 6 * ONE);
+}
+
+/// Factors end before batch work has lost its guarantee for long, and come back.
+#[test]
+fn batch_work_has_its_guarantee_within_four_windows() {
+    let window_ns = u64::from(boost_consts_BOOST_WINDOW_NS);
+    // SAFETY: pure arithmetic on its arguments.
+    let next = |scale, batch_pct: u64, other_pct: u64| unsafe {
+        let part = |pct| window_ns * 4 * pct / 100;
+        boost_next_scale(
+            scale,
+            part(batch_pct),
+            part(other_pct),
+            window_ns,
+            4,
+            ONE / 4,
+        )
+    };
+    let mut scale = ONE;
+    for _ in 0..4 {
+        scale = next(scale, 20, 80);
+    }
+    assert_eq!(scale, 0);
+    for _ in 0..8 {
+        scale = next(scale, 30, 70);
+    }
+    assert_eq!(scale, ONE);
+    // Idle CPUs: batch work has what it wants.
+    assert_eq!(next(ONE, 0, 60), ONE);
 }

@@ -19,6 +19,7 @@ mod attach;
 mod classes;
 mod compositors;
 mod constants;
+mod games;
 mod groups;
 mod hotplug;
 mod idle;

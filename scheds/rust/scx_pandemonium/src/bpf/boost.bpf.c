@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* boost: may a task have more than its equal share? See boost.bpf.h. */
+#include "boost.bpf.h"
+#include "policy/boost.h"
+#include "policy/classify.h"
+#include "policy/weight.h"
+
+__hidden s32 boost_init(void)
+{
+	struct llc_ctx *llcc;
+	u32 i;
+
+	bpf_for(i, 0, nr_llcs) {
+		llcc = lookup_llc(i);
+		if (!llcc)
+			return -ENOENT;
+		llcc->boost.scale = BOOST_ONE;
+	}
+	return 0;
+}
+
+__hidden void boost_become_runnable(struct task_ctx *taskc,
+				    const struct llc_ctx *llcc)
+{
+	u32 factor = BOOST_ONE;
+
+	if (taskc->classify.tier != TIER_BATCH &&
+	    taskc->share.nice_weight >= WEIGHT_NICE_0 &&
+	    taskc->classify.age >= AGE_GATE &&
+	    !taskc->classify.woken_by_batch)
+		factor = boost_factor(
+			boost_demand(taskc->classify.avg_runtime_ns,
+				     taskc->classify.avg_sleep_ns),
+			knobs.boost_max, READ_ONCE(llcc->boost.scale));
+	taskc->boost.factor = factor;
+}
+
+__hidden u32 boost_weight(const struct task_ctx *taskc, u32 weight)
+{
+	if (taskc->boost.factor <= BOOST_ONE ||
+	    taskc->classify.tier == TIER_BATCH)
+		return weight;
+	return weight_clamp(((u64)weight * taskc->boost.factor) >> BOOST_SHIFT);
+}
+
+__hidden void boost_count(const struct task_ctx *taskc, struct llc_ctx *llcc,
+			  u64 ran_ns, u64 now)
+{
+	u64 window_at = llcc->boost.window_at, batch_ns;
+
+	if (taskc->classify.tier == TIER_BATCH)
+		__sync_fetch_and_add(&llcc->boost.batch_ns, ran_ns);
+	else
+		__sync_fetch_and_add(&llcc->boost.other_ns, ran_ns);
+	if ((s64)(now - window_at) < (s64)BOOST_WINDOW_NS ||
+	    !__sync_bool_compare_and_swap(&llcc->boost.window_at, window_at,
+					  now))
+		return;
+	batch_ns = llcc->boost.batch_ns;
+	llcc->boost.scale = boost_next_scale(
+		llcc->boost.scale, batch_ns, llcc->boost.other_ns,
+		now - window_at, llcc->topo.nr_cpus, knobs.batch_guarantee);
+	/* What other CPUs add in this moment may be lost. */
+	llcc->boost.batch_ns = 0;
+	llcc->boost.other_ns = 0;
+}
