@@ -50,8 +50,9 @@ pub struct RunArgs {
     /// costs time itself.
     #[arg(long)]
     pub cost: bool,
-    /// Run the measured threads in SCHED_FIFO: what they find is the limit that no scheduler
-    /// below that class can beat. Needs root.
+    /// Run the measured threads in SCHED_FIFO: no wait of theirs is then due to a scheduler
+    /// below that class. Real-time has costs of its own, which show where threads only switch,
+    /// as in `pipe`. Needs root.
     #[arg(long)]
     pub fifo: bool,
     /// Delay every measured event by this much; tests look for it in the result.

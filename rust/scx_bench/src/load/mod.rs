@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Background loads, each a group of equal tasks.
 
-pub mod cheat;
 pub mod cycle;
 pub mod forks;
 pub mod game;
@@ -9,8 +8,7 @@ pub mod hog;
 pub mod screen;
 pub mod team;
 
-pub use cheat::Cheats;
-pub use cycle::Cycle;
+pub use cycle::{Cycle, Turn};
 pub use forks::{Jobs, Storm};
 pub use game::Game;
 pub use hog::Hogs;

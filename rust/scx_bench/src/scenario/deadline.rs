@@ -31,37 +31,37 @@ pub const FRAMES60: Scenario = Scenario {
 };
 
 /// A frame that needs nearly its fair share beside 2N hogs.
-pub const FRAMES60_5MS: Scenario = Scenario {
-    id: "frames60_5ms",
-    about: "2N hogs. A frame thread uses 5 ms of CPU for each frame, 30% of a CPU, where a fair \
-            third is its due, and then waits for the next refresh (60 Hz, an absolute grid); late, \
-            it waits for the first refresh after it is done. Frames per second: 60 at best; frame: \
-            from the refresh at which it began to its end; missed: refreshes without a new frame.",
-    seconds: 3.0,
-    warmup_ns: WARMUP_NS,
-    saturates: true,
-    run: |session| run_frames(session, 5 * NSEC_PER_MSEC),
-};
+pub const FRAMES60_5MS: Scenario = synced_frames::<5>(
+    "frames60_5ms",
+    "2N hogs. A frame thread uses 5 ms of CPU for each frame, 30% of a CPU, where a fair third is \
+     its due, and then waits for the next refresh (60 Hz, an absolute grid); late, it waits for \
+     the first refresh after it is done. Frames per second: 60 at best; frame: from the refresh \
+     at which it began to its end; missed: refreshes without a new frame.",
+);
 
 /// A frame that needs more than its fair share.
-pub const FRAMES60_8MS: Scenario = Scenario {
-    id: "frames60_8ms",
-    about: "As frames60_5ms with 8 ms of CPU for each frame: 48% of a CPU, more than a third.",
-    seconds: 3.0,
-    warmup_ns: WARMUP_NS,
-    saturates: true,
-    run: |session| run_frames(session, 8 * NSEC_PER_MSEC),
-};
+pub const FRAMES60_8MS: Scenario = synced_frames::<8>(
+    "frames60_8ms",
+    "As frames60_5ms with 8 ms of CPU for each frame: 48% of a CPU, more than a third.",
+);
 
 /// A frame that needs most of a CPU.
-pub const FRAMES60_12MS: Scenario = Scenario {
-    id: "frames60_12ms",
-    about: "As frames60_5ms with 12 ms of CPU for each frame: 72% of a CPU.",
-    seconds: 3.0,
-    warmup_ns: WARMUP_NS,
-    saturates: true,
-    run: |session| run_frames(session, 12 * NSEC_PER_MSEC),
-};
+pub const FRAMES60_12MS: Scenario = synced_frames::<12>(
+    "frames60_12ms",
+    "As frames60_5ms with 12 ms of CPU for each frame: 72% of a CPU.",
+);
+
+/// A frame thread of `WORK_MS` of CPU for each frame that waits for refreshes.
+const fn synced_frames<const WORK_MS: u64>(id: &'static str, about: &'static str) -> Scenario {
+    Scenario {
+        id,
+        about,
+        seconds: 3.0,
+        warmup_ns: WARMUP_NS,
+        saturates: true,
+        run: run_frames::<WORK_MS>,
+    }
+}
 
 /// A frame at 144 Hz beside 2N hogs.
 pub const FRAMES144: Scenario = Scenario {
@@ -104,9 +104,9 @@ pub const AUDIO: Scenario = Scenario {
 
 /// A thread that would always be late must leave frames out, or it measures
 /// how long its queue has become.
-fn run_frames(session: &Session, main_ns: u64) -> Result<Findings> {
+fn run_frames<const WORK_MS: u64>(session: &Session) -> Result<Findings> {
     let frame = Game {
-        main_ns,
+        main_ns: WORK_MS * NSEC_PER_MSEC,
         ..game::ONE_THREAD
     }
     .spawn(session)?;

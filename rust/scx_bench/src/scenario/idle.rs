@@ -15,7 +15,7 @@ pub const IDLE: Scenario = Scenario {
     id: "idle",
     about: "Nothing runs but a probe that wakes every 20 ms. Wake latency of the probe; busy: time \
             in which any task held a CPU, in thousandths of a CPU; switches and interrupts of the \
-            whole machine per second.",
+            whole machine per second, those of the legacy timer (IRQ 0) apart.",
     seconds: 3.0,
     warmup_ns: WARMUP_NS,
     saturates: false,

@@ -6,7 +6,7 @@ use anyhow::Result;
 use super::{Scenario, WARMUP_NS, add_hogs, measure, share_pct};
 use crate::clock::NSEC_PER_MSEC;
 use crate::load::hog::HogsSeen;
-use crate::load::{Cheats, Cycle, Hogs};
+use crate::load::{Cycle, Hogs, Turn};
 use crate::result::{Better, Findings};
 use crate::session::Session;
 use crate::stats::jain_index;
@@ -105,7 +105,7 @@ fn run_nice(session: &Session) -> Result<Findings> {
 fn run_flood(session: &Session) -> Result<Findings> {
     let flood = Cycle {
         name: "flood",
-        run_ns: NSEC_PER_MSEC,
+        run: Turn::Cpu(NSEC_PER_MSEC),
         sleep_ns: NSEC_PER_MSEC,
     };
     let hogs = Hogs::spawn(session, session.cpus, 0)?;
@@ -121,8 +121,13 @@ fn run_flood(session: &Session) -> Result<Findings> {
 }
 
 fn run_cheat(session: &Session) -> Result<Findings> {
+    let cheat = Cycle {
+        name: "cheat",
+        run: Turn::Wall(9 * NSEC_PER_MSEC),
+        sleep_ns: NSEC_PER_MSEC,
+    };
     let hogs = Hogs::spawn(session, session.cpus, 0)?;
-    let cheats = Cheats::spawn(session, session.nr_load(session.cpus))?;
+    let cheats = cheat.spawn(session, session.nr_load(session.cpus))?;
     let mut findings = measure(session)?;
     let (hogs, cheats) = (hogs.join()?, cheats.join()?);
     let gain = cheats.cpu_ns as f64 / hogs.usage().cpu_ns.max(1) as f64;

@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use super::{Scenario, WARMUP_NS, add_hogs, measure};
 use crate::clock::{NSEC_PER_MSEC, NSEC_PER_SEC, NSEC_PER_USEC};
-use crate::load::{Cycle, Hogs, Storm};
+use crate::load::{Cycle, Hogs, Storm, Turn};
 use crate::probe::{Probe, Seen};
 use crate::result::{Better, Findings};
 use crate::session::Session;
@@ -174,12 +174,12 @@ fn run_recovery(session: &Session) -> Result<Findings> {
 fn run_mixed(session: &Session) -> Result<Findings> {
     let busy = Cycle {
         name: "batch",
-        run_ns: 50 * NSEC_PER_MSEC,
+        run: Turn::Cpu(50 * NSEC_PER_MSEC),
         sleep_ns: NSEC_PER_MSEC,
     };
     let backup = Cycle {
         name: "backup",
-        run_ns: 30 * NSEC_PER_MSEC,
+        run: Turn::Cpu(30 * NSEC_PER_MSEC),
         sleep_ns: 20 * NSEC_PER_MSEC,
     };
     let probe = Probe {
