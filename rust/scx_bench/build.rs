@@ -7,7 +7,8 @@
 //!
 //! Committed results go by a digest of the workload's sources: its root and
 //! every module that is named by one that belongs to it. What judges results is
-//! not named there, so that changing it leaves them valid.
+//! not named there, so that changing it leaves them valid. The packages that it
+//! depends on, the compiler and the profile are told beside it.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -15,8 +16,11 @@ use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use sha2::{Digest, Sha256};
+
+mod lock;
 
 /// Root of the workload program.
 const WORKLOAD_ROOT: &str = "src/bin/scx_workload.rs";
@@ -29,6 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={source}");
     println!("cargo::rerun-if-changed=src");
     tell_workload_sources(source)?;
+    tell_packages()?;
+    tell_build()?;
 
     let output = PathBuf::from(env::var("OUT_DIR")?).join("child");
     let status = cc::Build::new()
@@ -81,12 +87,48 @@ fn tell_workload_sources(child: &str) -> io::Result<()> {
         hasher.update(format!("{} {}\n", file.display(), bytes.len()));
         hasher.update(bytes);
     }
-    let digest = &hasher.finalize()[..DIGEST_BYTES];
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(hasher);
     let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
     println!("cargo::rustc-env=SCX_WORKLOAD_SOURCES={hex}");
     println!("cargo::rustc-env=SCX_WORKLOAD_FILES={}", names.join(","));
     Ok(())
+}
+
+/// Set a digest of the packages that this one depends on, for the compiler.
+fn tell_packages() -> Result<(), Box<dyn Error>> {
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let digest = match lock::find(&here) {
+        Some(path) => {
+            println!("cargo::rerun-if-changed={}", path.display());
+            let packages = lock::packages(&fs::read_to_string(path)?, env!("CARGO_PKG_NAME"))?;
+            hex(Sha256::new().chain_update(packages))
+        }
+        None => "no Cargo.lock".to_string(),
+    };
+    println!("cargo::rustc-env=SCX_WORKLOAD_PACKAGES={digest}");
+    Ok(())
+}
+
+/// Set the profile and the compiler in words, for the compiler.
+fn tell_build() -> Result<(), Box<dyn Error>> {
+    let rustc = Command::new(env::var("RUSTC")?).arg("--version").output()?;
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let words = format!(
+        "{}, opt-level {}, {} {}",
+        env::var("PROFILE")?,
+        env::var("OPT_LEVEL")?,
+        String::from_utf8_lossy(&rustc.stdout).trim(),
+        flags.replace('\u{1f}', " ")
+    );
+    println!("cargo::rustc-env=SCX_WORKLOAD_BUILD={}", words.trim());
+    Ok(())
+}
+
+/// The beginning of a digest.
+fn hex(hasher: Sha256) -> String {
+    let digest = hasher.finalize();
+    let digest = digest.iter().take(DIGEST_BYTES);
+    digest.map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Top-level modules of this crate that `text` names, in whatever way: all

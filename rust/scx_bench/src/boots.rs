@@ -10,7 +10,7 @@
 //! Not here: what the user asks for and what becomes of it (`guest`, `gate`).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -59,16 +59,27 @@ pub struct Plan {
     pub with_cost: bool,
     /// Results to be committed, besides those of this machine.
     pub committed: Option<Store>,
+    /// Replace committed results that depend on something else.
+    pub renew: bool,
     /// By scheduler, what stands for its program in committed results.
-    pub identities: BTreeMap<String, String>,
+    pub identities: BTreeMap<String, Identity>,
     /// How it is booted.
     pub boot: BootArgs,
+}
+
+/// What stands for a program in committed results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Which one it is, such as a digest of its sources.
+    pub program: String,
+    /// (name, words) of what else it is made of.
+    pub parts: Vec<(String, String)>,
 }
 
 /// How guests are booted.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct BootArgs {
-    /// Kernel image instead of the one that the guest chooses.
+    /// Kernel image instead of the one that `scx_guest` pins, or `host` for that of this machine.
     #[arg(long, value_name = "PATH")]
     pub kernel: Option<PathBuf>,
     /// Guests that run at the same time.
@@ -111,9 +122,10 @@ pub fn measure(plan: Plan) -> Result<Measured> {
         plan,
     };
     let common = bench.common_key()?;
-    let is_known = |spec: &Spec| bench.is_committed(&common, spec);
+    bench.check_kept(&common, &cache_dir)?;
+    let is_known = |spec: &Spec| bench.is_committed(&common, spec, &cache_dir);
     let (candidates, unbuilt) = candidate::find_all(&bench.plan.specs, &cache_dir, is_known);
-    let boots = bench.boots(&common, &candidates)?;
+    let boots = bench.boots(&common, &candidates, &cache_dir)?;
     let measured = candidates.iter().map(|candidate| &candidate.spec);
     let samples = unbuilt.into_iter().chain(bench.run_all(&boots)?);
     Ok(Measured {
@@ -150,11 +162,18 @@ struct Bench {
 
 impl Bench {
     /// All boots, in order of scheduler, topology and seed.
-    fn boots<'a>(&self, common: &Key, candidates: &'a [Candidate]) -> Result<Vec<Boot<'a>>> {
+    fn boots<'a>(
+        &self,
+        common: &Key,
+        candidates: &'a [Candidate],
+        cache: &Path,
+    ) -> Result<Vec<Boot<'a>>> {
         let mut boots = Vec::new();
         for candidate in candidates {
-            let mut key = common.clone();
-            self.add_candidate(&mut key, candidate)?;
+            let mut key = self.spec_key(common, &candidate.spec, cache)?;
+            if let Some(program) = &candidate.program {
+                key.add_bytes("program", &program.path)?;
+            }
             boots.extend(self.each_boot().map(|(topology, seed)| Boot {
                 candidate,
                 topology,
@@ -173,13 +192,13 @@ impl Bench {
 
     /// Are all results of this published scheduler committed? Then its program is
     /// not needed.
-    fn is_committed(&self, common: &Key, spec: &Spec) -> bool {
+    fn is_committed(&self, common: &Key, spec: &Spec, cache: &Path) -> bool {
         let (Source::Published(_), Some(store)) = (&spec.source, &self.plan.committed) else {
             return false;
         };
-        let mut key = common.clone();
-        key.add("scheduler", &spec.name);
-        key.add("program", &spec.describe());
+        let Ok(key) = self.spec_key(common, spec, cache) else {
+            return false;
+        };
         let is_kept = |(topology, seed): (Topology, u64)| {
             store
                 .load(&key.of_boot(&topology.to_string(), seed))
@@ -201,6 +220,8 @@ impl Bench {
         let mut key = Key::new(&self.workload, &run, is_all)?;
         key.add_file("kernel", self.kernel.image(), self.kernel.release())?;
         key.add("qemu", &self.qemu);
+        key.add("guest", &scx_guest::describe_setup()?);
+        key.add("libc", &libc_version());
         for program in scenario::programs(&self.plan.scenarios)? {
             let name = program.file_name().unwrap_or_default().to_string_lossy();
             key.add_file(&format!("tool {name}"), &program, "")?;
@@ -208,22 +229,54 @@ impl Bench {
         Ok(key)
     }
 
-    /// What the results of one scheduler depend on.
-    fn add_candidate(&self, key: &mut Key, candidate: &Candidate) -> Result<()> {
-        let spec = &candidate.spec;
+    /// What the results of one scheduler depend on, but for the bytes of its
+    /// program, which may not have been built yet.
+    fn spec_key(&self, common: &Key, spec: &Spec, cache: &Path) -> Result<Key> {
+        let mut key = common.clone();
         key.add("scheduler", &spec.name);
         let stated = self.plan.identities.get(&spec.name);
-        let words = stated.cloned().unwrap_or_else(|| spec.describe());
-        let Some(program) = &candidate.program else {
-            key.add("program", &words);
+        match (stated, &spec.source) {
+            (Some(identity), _) => {
+                key.add("program", &identity.program);
+                let parts = identity.parts.iter();
+                parts.for_each(|(name, words)| key.add(&format!("program {name}"), words));
+            }
+            // What a program is called does not say which one it is.
+            (None, Source::Program { path, .. }) => key.add_file("program", path, "")?,
+            (None, _) => key.add("program", &spec.describe()),
+        }
+        match &spec.source {
+            Source::Program { args, .. } => key.add("arguments", &args.join(" ")),
+            Source::Published(peer) => match peer.built_with(cache) {
+                Some(compilers) => key.add("program build", &compilers),
+                None => key.add_unknown("program build"),
+            },
+            Source::Kernel | Source::Limit => {}
+        }
+        Ok(key)
+    }
+
+    /// An error that names each part in which committed results depend on something
+    /// else than what would be measured now, unless they are to be renewed.
+    fn check_kept(&self, common: &Key, cache: &Path) -> Result<()> {
+        let Some(store) = &self.plan.committed else {
             return Ok(());
         };
-        match (stated, &spec.source) {
-            // What a program is called does not say which one it is.
-            (None, Source::Program { .. }) => key.add_file("program", &program.path, "")?,
-            _ => key.add_program("program", &program.path, &words)?,
+        let mut keys = Vec::new();
+        for spec in &self.plan.specs {
+            let key = self.spec_key(common, spec, cache)?;
+            let boots = self.each_boot();
+            keys.extend(boots.map(|(topology, seed)| key.of_boot(&topology.to_string(), seed)));
         }
-        key.add("arguments", &program.args.join(" "));
+        let told = store.differing(keys.into_iter());
+        ensure!(
+            told.is_empty() || self.plan.renew,
+            "what is kept was measured with something else:\n{told}--renew measures it anew, \
+             in its place"
+        );
+        if !told.is_empty() {
+            eprint!("measured anew, for what was kept was measured with something else:\n{told}");
+        }
         Ok(())
     }
 
@@ -430,6 +483,18 @@ fn qemu_version() -> Result<String> {
         .context("starting qemu-system-x86_64 (package qemu-system-x86)")?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().unwrap_or_default().to_string())
+}
+
+/// The C library that programs of this machine run with, in the guest as well.
+fn libc_version() -> String {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: it returns a constant C string.
+        let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+        format!("glibc {}", version.to_string_lossy())
+    }
+    #[cfg(not(target_env = "gnu"))]
+    String::new()
 }
 
 /// Ids of scenarios in their order, as they are named on a command line.

@@ -142,6 +142,7 @@ fn measure(args: &GateArgs, plan: &GatePlan, seeds: u64) -> Result<Measured> {
         seconds: Some(plan.seconds),
         with_cost: false,
         committed: None,
+        renew: false,
         identities: Default::default(),
         boot: args.boot.clone(),
     })

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use scx_guest::Topology;
 
-use crate::boots::{self, BootArgs, Plan};
+use crate::boots::{self, BootArgs, Identity, Plan};
 use crate::output::{OutputArgs, Repeat};
 use crate::scenario;
 use crate::spec::{Spec, SpecArgs};
@@ -47,12 +47,18 @@ pub struct GuestArgs {
     #[command(flatten)]
     pub output: OutputArgs,
     /// Take results from this directory, and put new ones there: small files to be committed,
-    /// found again on any machine. What they depend on is in them.
+    /// found again on any machine. What they depend on is in them; where that is not what would
+    /// be measured now, nothing is measured and each part that differs is told.
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
+    /// Measure anew what `--results` holds of another kernel, workload, program and so on, and
+    /// put it in the old one's place.
+    #[arg(long, requires = "results")]
+    pub renew: bool,
     /// What stands for the program of a `--sched NAME=PATH` in `--results`, such as a digest of
-    /// its sources: its bytes differ from machine to machine. Repeatable.
-    #[arg(long, value_name = "NAME=TEXT", requires = "results")]
+    /// its sources: its bytes differ from machine to machine. What else it is made of, such as
+    /// its compiler, may follow as parts of their own. Repeatable.
+    #[arg(long, value_name = "NAME=TEXT[;PART=TEXT]...", requires = "results")]
     pub identity: Vec<String>,
     /// Measure what the callbacks cost instead, in instructions. Busy CPUs share the clock, so
     /// that is exact with `--cpus 1`, or where the others idle (pipe_idle); else each callback
@@ -89,6 +95,7 @@ impl GuestArgs {
             seconds: self.seconds,
             with_cost: self.cost,
             committed: self.results.as_deref().map(Store::committed).transpose()?,
+            renew: self.renew,
             identities: self.identities(specs)?,
             boot: self.boot.clone(),
         })
@@ -107,15 +114,20 @@ impl GuestArgs {
     }
 
     /// By scheduler, what stands for its program.
-    fn identities(&self, specs: &[Spec]) -> Result<BTreeMap<String, String>> {
+    fn identities(&self, specs: &[Spec]) -> Result<BTreeMap<String, Identity>> {
         let parse = |text: &String| {
-            let (name, identity) = text
-                .split_once('=')
-                .with_context(|| format!("`{text}` is not NAME=TEXT"))?;
+            let not_so = || format!("`{text}` is not NAME=TEXT[;PART=TEXT]...");
+            let pair = |text: &str| {
+                let (name, words) = text.split_once('=').with_context(not_so)?;
+                Ok((name.trim().to_string(), words.trim().to_string()))
+            };
+            let mut pairs = text.split(';').map(pair);
+            let (name, program) = pairs.next().with_context(not_so)??;
             if !specs.iter().any(|spec| spec.name == name) {
                 bail!("--identity names `{name}`, which is not measured");
             }
-            Ok((name.to_string(), identity.to_string()))
+            let parts = pairs.collect::<Result<_>>()?;
+            Ok((name, Identity { program, parts }))
         };
         self.identity.iter().map(parse).collect()
     }
@@ -197,7 +209,16 @@ mod tests {
             ]);
             args.identities(&args.sched.specs().unwrap())
         };
-        assert_eq!(of("mine=abc").unwrap()["mine"], "abc");
+        assert_eq!(of("mine=abc").unwrap()["mine"].program, "abc");
+        let mine = of("mine=abc; build=clang 19, rustc")
+            .unwrap()
+            .remove("mine");
+        let parts = mine.unwrap().parts;
+        assert_eq!(
+            parts,
+            [("build".to_string(), "clang 19, rustc".to_string())]
+        );
+        assert!(of("mine=abc;build").is_err());
         assert!(of("other=abc").is_err());
         assert!(of("abc").is_err());
     }

@@ -8,6 +8,8 @@
 //!
 //! Not here: what the user names on the command line (`spec`).
 
+use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,6 +32,12 @@ pub struct Peer {
     pub label: Option<String>,
 }
 
+/// File beside a program that says what it was built with.
+const BUILT_WITH: &str = "built-with";
+
+/// Names the compiler for BPF, which is `clang` otherwise.
+const CLANG_VARIABLE: &str = "BPF_CLANG";
+
 /// Lines of a failed build that are quoted.
 const QUOTED_LINES: usize = 12;
 
@@ -46,12 +54,13 @@ pub fn read(file: Option<&Path>) -> Result<Vec<Peer>> {
 impl Peer {
     /// Its program below `cache`, built now if it is not there yet.
     pub fn program(&self, cache: &Path) -> Result<PathBuf> {
-        let root = cache
-            .join("peers")
-            .join(format!("{}-{}", self.name, self.version));
+        let root = self.root(cache);
         let program = root.join("bin").join(&self.name);
-        if !program.is_file() {
+        if !program.is_file() || !root.join(BUILT_WITH).is_file() {
+            let compilers = compilers().context("asking clang and rustc for their versions")?;
             self.build(&root, &cache.join("build"))?;
+            let note = root.join(BUILT_WITH);
+            fs::write(&note, compilers).with_context(|| format!("writing {}", note.display()))?;
         }
         if !program.is_file() {
             bail!("{} {} has no program of its name", self.name, self.version);
@@ -59,12 +68,26 @@ impl Peer {
         Ok(program)
     }
 
+    /// The compilers that its program below `cache` was built with, or would be;
+    /// `None` if it is not there and they are not.
+    pub fn built_with(&self, cache: &Path) -> Option<String> {
+        let note = fs::read_to_string(self.root(cache).join(BUILT_WITH));
+        note.ok().or_else(|| compilers().ok())
+    }
+
+    fn root(&self, cache: &Path) -> PathBuf {
+        let name = format!("{}-{}", self.name, self.version);
+        cache.join("peers").join(name)
+    }
+
     fn build(&self, root: &Path, target: &Path) -> Result<()> {
         let package = format!("{}@{}", self.name, self.version);
         eprintln!("building {package}, once; this takes some minutes");
         fs::create_dir_all(root).with_context(|| format!("creating {}", root.display()))?;
         let output = Command::new("cargo")
-            .args(["install", "--locked", "--quiet", &package, "--root"])
+            .args([
+                "install", "--locked", "--quiet", "--force", &package, "--root",
+            ])
             .arg(root)
             // Neither the target directory nor the settings of a project that
             // this may be called from.
@@ -82,9 +105,44 @@ impl Peer {
     }
 }
 
+/// The compilers of programs that are built now, in the words of each.
+fn compilers() -> Result<String> {
+    let clang = env::var_os(CLANG_VARIABLE).unwrap_or_else(|| "clang".into());
+    Ok(format!(
+        "{}, {}",
+        version(&clang)?,
+        version("rustc".as_ref())?
+    ))
+}
+
+/// The first line of what `program --version` prints.
+fn version(program: &OsStr) -> Result<String> {
+    let name = program.display();
+    let output = Command::new(program)
+        .arg("--version")
+        .output()
+        .with_context(|| format!("starting {name}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().next().map(str::to_string);
+    line.with_context(|| format!("{name} does not tell its version"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_says_what_it_was_built_with() {
+        let cache = tempfile::tempdir().unwrap();
+        let peer = read(None).unwrap().remove(0);
+        let root = peer.root(cache.path());
+        fs::create_dir_all(&root).unwrap();
+        fs::write(root.join(BUILT_WITH), "clang 18, rustc 1.90").unwrap();
+        let told = peer.built_with(cache.path());
+        assert_eq!(told.as_deref(), Some("clang 18, rustc 1.90"));
+        assert!(version("rustc".as_ref()).unwrap().starts_with("rustc "));
+        assert!(version("/nonexistent".as_ref()).is_err());
+    }
 
     #[test]
     fn the_known_ones_can_be_read_and_a_file_takes_their_place() {

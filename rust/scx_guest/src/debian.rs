@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use debian_packages::PrivateApt;
+use sha2::{Digest, Sha256};
 
 use crate::{Error, Kernel, Result, progress};
 
@@ -51,7 +52,29 @@ pub fn known_bad(release: &str) -> Option<&'static str> {
         })
 }
 
-/// The best known kernel from `cache`, or fetched into it.
+/// A kernel of which every byte is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pinned {
+    /// Name of its package.
+    pub package: &'static str,
+    /// Version of the package.
+    pub version: &'static str,
+    /// Release, as `uname -r` prints it.
+    pub release: &'static str,
+    /// SHA-256 of its image in hexadecimal.
+    pub image_sha256: &'static str,
+}
+
+/// The kernel that a guest boots unless another one is named.
+pub const PINNED: Pinned = Pinned {
+    package: "linux-image-6.18.15+deb13-cloud-amd64",
+    version: "6.18.15-1~bpo13+1",
+    release: "6.18.15+deb13-cloud-amd64",
+    image_sha256: "fb44deb1b865c78a7157fc6da7e9da7be5e253e056d229b54ba90d13d6df525f",
+};
+
+/// The pinned kernel from `cache`, or fetched into it. Where that cannot be had,
+/// the best of the others that are known, which is said.
 pub(crate) fn kernel(cache: &Path) -> Result<Kernel> {
     let kernels = cache.join("kernels");
     fs::create_dir_all(&kernels).map_err(|e| Error::at("creating", &kernels, e))?;
@@ -61,30 +84,67 @@ pub(crate) fn kernel(cache: &Path) -> Result<Kernel> {
     lock.lock()
         .map_err(|e| Error::at("locking", &lock_path, e))?;
 
-    let cached: Vec<String> = fs::read_dir(&kernels)
-        .map_err(|e| Error::at("reading", &kernels, e))?
+    let pinned = image_path(&kernels, PINNED.release);
+    if !pinned.is_file()
+        && let Err(reason) = fetch_pinned(cache, &kernels)
+    {
+        let image = other(cache, &kernels)?;
+        let (pinned, image) = (PINNED.release, Kernel::from_path(&image)?);
+        eprintln!(
+            "Linux {pinned} cannot be had ({reason}); this is {}, and figures are others",
+            image.release()
+        );
+        return Ok(image);
+    }
+    check_sha256(&pinned, PINNED.image_sha256)?;
+    Kernel::from_path(&pinned)
+}
+
+/// The image of the best known kernel but for the pinned one, from `kernels` or
+/// fetched into it.
+fn other(cache: &Path, kernels: &Path) -> Result<PathBuf> {
+    let cached: Vec<String> = fs::read_dir(kernels)
+        .map_err(|e| Error::at("reading", kernels, e))?
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     let release = match choose(cached.iter().map(String::as_str)) {
         Some(release) => release.to_owned(),
-        None => fetch(cache, &kernels)?,
+        None => fetch_best(cache, kernels)?,
     };
-    Kernel::from_path(&image_path(&kernels, &release))
+    Ok(image_path(kernels, &release))
 }
 
 fn image_path(kernels: &Path, release: &str) -> PathBuf {
     kernels.join(release).join(format!("vmlinuz-{release}"))
 }
 
-/// Fetch the best kernel there is and return its release.
-fn fetch(cache: &Path, kernels: &Path) -> Result<String> {
-    let step = progress::step(format!("looking for a kernel in {SUITE}"));
-    let apt = PrivateApt::new(&cache.join("apt"), &[SUITE])?;
-    apt.update()?;
-    let packages = apt.package_names("linux-image-")?;
-    step.finish_and_clear();
+/// An error unless the file at `path` has this SHA-256, in hexadecimal.
+fn check_sha256(path: &Path, expected: &str) -> Result<()> {
+    let bytes = fs::read(path).map_err(|e| Error::at("reading", path, e))?;
+    let digest = Sha256::digest(bytes);
+    let found: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::NoKernel(format!(
+        "{} is not the kernel that is pinned: its SHA-256 is {found}, not {expected}; remove \
+         its directory to have it fetched again, or name a kernel with --kernel",
+        path.display()
+    )))
+}
 
+/// Fetch the pinned kernel.
+fn fetch_pinned(cache: &Path, kernels: &Path) -> Result<()> {
+    let apt = updated_apt(cache)?;
+    let package = format!("{}={}", PINNED.package, PINNED.version);
+    fetch(&apt, cache, kernels, &package, PINNED.release)
+}
+
+/// Fetch the best kernel there is and return its release.
+fn fetch_best(cache: &Path, kernels: &Path) -> Result<String> {
+    let apt = updated_apt(cache)?;
+    let packages = apt.package_names("linux-image-")?;
     let releases = packages.iter().filter_map(|name| package_release(name));
     let release = choose(releases).ok_or_else(|| {
         let good = KNOWN_KERNELS
@@ -96,11 +156,31 @@ fn fetch(cache: &Path, kernels: &Path) -> Result<String> {
             good.join(", ")
         ))
     })?;
-
-    let holder = tempfile::tempdir_in(cache).map_err(|e| Error::at("writing to", cache, e))?;
     let package = format!("linux-image-{release}");
-    let bar = progress::bytes(format!("downloading {package}"), apt.size_bytes(&package)?);
-    let deb = apt.download(&package, holder.path(), |nr_bytes| {
+    fetch(&apt, cache, kernels, &package, release)?;
+    Ok(release.to_owned())
+}
+
+/// apt with current lists of the suite.
+fn updated_apt(cache: &Path) -> Result<PrivateApt> {
+    let step = progress::step(format!("looking for a kernel in {SUITE}"));
+    let apt = PrivateApt::new(&cache.join("apt"), &[SUITE])?;
+    apt.update()?;
+    step.finish_and_clear();
+    Ok(apt)
+}
+
+/// Fetch `package`, which holds the kernel `release`.
+fn fetch(
+    apt: &PrivateApt,
+    cache: &Path,
+    kernels: &Path,
+    package: &str,
+    release: &str,
+) -> Result<()> {
+    let holder = tempfile::tempdir_in(cache).map_err(|e| Error::at("writing to", cache, e))?;
+    let bar = progress::bytes(format!("downloading {package}"), apt.size_bytes(package)?);
+    let deb = apt.download(package, holder.path(), |nr_bytes| {
         bar.set_position(nr_bytes)
     })?;
     bar.finish_and_clear();
@@ -113,7 +193,7 @@ fn fetch(cache: &Path, kernels: &Path) -> Result<String> {
     let target = kernels.join(release);
     fs::rename(&boot, &target).map_err(|e| Error::at("writing", &target, e))?;
     step.finish_and_clear();
-    Ok(release.to_owned())
+    Ok(())
 }
 
 /// The release in the name of a cloud kernel's package.
@@ -192,6 +272,25 @@ mod tests {
             choose(["6.17.8+x", "6.16.120+x", "7.3.4+x"].into_iter()),
             None
         );
+    }
+
+    #[test]
+    fn an_image_of_other_bytes_is_refused_with_both_digests() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "another").unwrap();
+        let error = check_sha256(file.path(), PINNED.image_sha256).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(PINNED.image_sha256), "{error}");
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        fs::write(file.path(), "").unwrap();
+        assert!(check_sha256(file.path(), empty).is_ok());
+    }
+
+    #[test]
+    fn the_pinned_kernel_is_one_that_loads_schedulers() {
+        assert_eq!(package_release(PINNED.package), Some(PINNED.release));
+        assert_eq!(choose([PINNED.release].into_iter()), Some(PINNED.release));
+        assert!(PINNED.release.starts_with(KNOWN_KERNELS[0].0));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use rustix::process::{Signal, set_parent_process_death_signal};
+use sha2::{Digest, Sha256};
 
 use crate::console::{Verdict, Watcher};
 use crate::initramfs::{self, Root};
@@ -47,7 +48,11 @@ const PIT_DIVISOR: u32 = 60;
 /// whole ticks of faster ones.
 const PHASE_RANGE_US: u64 = 4000;
 
+/// Bytes of a digest of the set-up that are told.
+const DIGEST_BYTES: usize = 16;
+
 const INIT: &str = include_str!("../guest/init.sh");
+const GUEST_CLOCK_SOURCE: &str = include_str!("../guest/clock.c");
 const GUEST_CLOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-clock"));
 
 /// What the guest's time is made of.
@@ -559,6 +564,37 @@ fn phase_us(seed: u64) -> u64 {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let fraction = seed.wrapping_mul(GOLDEN) >> 32;
     (fraction * PHASE_RANGE_US) >> 32
+}
+
+/// What every deterministic guest of this version has in common, in words that are
+/// equal where it is: a digest of /init, of the clock and its parameters, of QEMU's
+/// options and of the kernel's words; and which busybox is its shell.
+///
+/// # Errors
+///
+/// If there is no busybox.
+pub fn describe_setup() -> Result<String> {
+    let clock = Clock::Deterministic { seed: 1 };
+    let machine = Machine {
+        topology: Topology::new(2, 1, 2, 2),
+        memory_mib: MEMORY_MIB_DFL,
+        clock: &clock,
+        kernel: "kernel",
+        initrd: "initrd",
+        console: "console",
+        report: "report",
+        kernel_words: &[],
+    };
+    let phases: Vec<u64> = (0..8).map(phase_us).collect();
+    let parts = format!(
+        "{INIT}\0{GUEST_CLOCK_SOURCE}\0{PIT_DIVISOR} {phases:?}\0{:?}\0{:?}",
+        qemu::command(&machine),
+        Root::skeleton()
+    );
+    let digest = Sha256::digest(parts);
+    let digest = digest.iter().take(DIGEST_BYTES);
+    let hex: String = digest.map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{hex}, {}", initramfs::busybox_version()?))
 }
 
 /// FNV-1a over what makes one run different from another.

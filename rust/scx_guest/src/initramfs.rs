@@ -69,7 +69,7 @@ impl Root {
     }
 
     /// Directories, the console and the account of root.
-    fn skeleton() -> Self {
+    pub(crate) fn skeleton() -> Self {
         let mut root = Self::default();
         for dir in DIRS {
             root.nodes.insert((*dir).to_owned(), Node::Dir);
@@ -305,6 +305,20 @@ fn find_busybox() -> Result<PathBuf> {
         tool: "busybox".to_owned(),
         hint: "it is the guest's shell; on Debian install the package busybox-static".to_owned(),
     })
+}
+
+/// Which busybox the guest gets, in its own words.
+pub(crate) fn busybox_version() -> Result<String> {
+    let busybox = find_busybox()?;
+    let output = Command::new(&busybox)
+        .arg("--help")
+        .output()
+        .map_err(|e| Error::at("running", &busybox, e))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().next().unwrap_or_default();
+    // Without what follows a version and package, such as "multi-call binary".
+    let end = line.find(" multi-call").unwrap_or(line.len());
+    Ok(line[..end].to_owned())
 }
 
 /// The names of busybox's applets, in order.

@@ -3,10 +3,12 @@
 //!
 //! [`Kernel::find`] answers, in this order:
 //!
-//!   1. the image that was named;
+//!   1. the image that was named, or the host's own if [`HOST`] was;
 //!   2. `$SCX_GUEST_KERNEL`: the same, for a whole session;
-//!   3. the host's own, if it runs sched_ext: that is what its user has;
-//!   4. Debian's, fetched once into a cache ([`crate::debian`]).
+//!   3. the one that is pinned, fetched once into a cache ([`crate::debian`]).
+//!
+//! The host's is only used when it is asked for: it changes with every update,
+//! and figures with it.
 //!
 //! [`Kernel::find_second`] answers for tests that are to hold on another kernel
 //! as well, of which there may be none:
@@ -28,6 +30,10 @@ use std::path::{Path, PathBuf};
 use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 
 use crate::{Error, Result, debian, image};
+
+/// In place of a path: the kernel that this machine runs. A file of that name is
+/// `./host`.
+pub const HOST: &str = "host";
 
 /// Names the kernel for every run that names none itself.
 const KERNEL_VARIABLE: &str = "SCX_GUEST_KERNEL";
@@ -110,7 +116,8 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Debian's reference kernel, from `cache` or fetched into it.
+    /// The kernel that is pinned ([`debian::PINNED`]), from `cache` or fetched into it.
+    /// If Debian has it no more, another good one, and that is said.
     pub fn debian(cache: &Path) -> Result<Kernel> {
         debian::kernel(cache)
     }
@@ -118,15 +125,25 @@ impl Kernel {
     /// The kernel to use when `path` was given, or not: see the module's list.
     pub fn find(path: Option<&Path>) -> Result<Kernel> {
         if let Some(path) = path {
-            return Kernel::from_path(path);
+            return Kernel::named(path);
         }
         if let Some(path) = variable(KERNEL_VARIABLE) {
-            return Kernel::from_path(Path::new(&path));
-        }
-        if let Some(kernel) = Kernel::host()? {
-            return Ok(kernel);
+            return Kernel::named(Path::new(&path));
         }
         Kernel::debian(&default_cache_dir()?)
+    }
+
+    fn named(path: &Path) -> Result<Kernel> {
+        if path != Path::new(HOST) {
+            return Kernel::from_path(path);
+        }
+        Kernel::host()?.ok_or_else(|| {
+            Error::NoKernel(
+                "this machine's own has no sched_ext, does not load schedulers, or its image \
+                 cannot be read"
+                    .to_owned(),
+            )
+        })
     }
 
     /// A second kernel to test on, when `path` or a list of directories `dirs`

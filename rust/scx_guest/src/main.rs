@@ -21,8 +21,8 @@ const EXIT_GUEST_FAILED: u8 = 125;
 #[derive(Debug, Parser)]
 #[command(name = "scx_guest", version, verbatim_doc_comment)]
 struct Options {
-    /// Kernel image (bzImage) of any distribution. Without it: $SCX_GUEST_KERNEL, the host's own
-    /// if it has sched_ext, else Debian's, fetched once.
+    /// Kernel image (bzImage) of any distribution, or `host` for the one that this machine runs.
+    /// Without it: $SCX_GUEST_KERNEL, else the one of Debian that is pinned, fetched once.
     #[arg(long, value_name = "PATH")]
     kernel: Option<PathBuf>,
 

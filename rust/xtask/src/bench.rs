@@ -3,15 +3,14 @@
 //! `scx_bench gate`, with our baseline.
 
 use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use etcetera::base_strategy::{BaseStrategy, Xdg};
-use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
+use crate::identity;
 use crate::process;
 use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
@@ -25,14 +24,8 @@ const PACKAGE: &str = "scx_pandemonium";
 /// Where its package is.
 const PACKAGE_DIR: &str = "scheds/rust/scx_pandemonium";
 
-/// What of it decides how it schedules.
-const SOURCES: &[&str] = &["Cargo.toml", "build.rs", "src"];
-
 /// Its baseline, in that directory.
 const BASELINE: &str = "bench-baseline.json";
-
-/// Bytes of the digest that stands for its sources.
-const DIGEST_BYTES: usize = 16;
 
 /// The arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
@@ -81,8 +74,9 @@ pub fn main(args: &Args) -> Result<()> {
         command.arg("--prometheus").arg(prometheus_file(version)?);
     }
     if has(&args.rest, "--results") {
-        let digest = digest_sources(&workspace.root().join(PACKAGE_DIR))?;
-        command.args(["--identity", &format!("{OURS}={digest}")]);
+        let dir = workspace.root().join(PACKAGE_DIR);
+        let identity = identity::of(&workspace, &tools, PACKAGE, &dir)?;
+        command.args(["--identity", &format!("{OURS}={identity}")]);
     }
     process::run(command.args(&args.rest))
 }
@@ -154,42 +148,6 @@ fn timestamp(at: OffsetDateTime) -> String {
     )
 }
 
-/// A digest of the sources in `dir` that decide how our scheduler schedules.
-fn digest_sources(dir: &Path) -> Result<String> {
-    let mut files = Vec::new();
-    for source in SOURCES {
-        add_files(&dir.join(source), &mut files)?;
-    }
-    files.sort();
-    let mut hasher = Sha256::new();
-    for file in files {
-        let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
-        let name = file.strip_prefix(dir).unwrap_or(&file);
-        // Names and lengths keep neighbouring files apart.
-        hasher.update(format!("{} {}\n", name.display(), bytes.len()));
-        hasher.update(bytes);
-    }
-    let digest = hasher.finalize();
-    let digest = digest.iter().take(DIGEST_BYTES);
-    Ok(digest.map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Add `path`, or all files below it if it is a directory; nothing if it is
-/// not there.
-fn add_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    if path.is_file() {
-        files.push(path.to_path_buf());
-    }
-    if !path.is_dir() {
-        return Ok(());
-    }
-    let reading = || format!("reading {}", path.display());
-    for entry in fs::read_dir(path).with_context(reading)? {
-        add_files(&entry.with_context(reading)?.path(), files)?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,18 +183,5 @@ mod tests {
     fn a_timestamp_sorts() {
         let at = OffsetDateTime::from_unix_timestamp(1_795_252_087).expect("a time");
         assert_eq!(timestamp(at), "20261121T090807Z");
-    }
-
-    #[test]
-    fn a_digest_depends_on_names_and_contents_of_sources_only() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let digest = || digest_sources(dir.path()).expect("readable");
-        fs::create_dir_all(dir.path().join("src/bpf")).expect("directories");
-        fs::write(dir.path().join("src/bpf/main.bpf.c"), "a").expect("a file");
-        let before = digest();
-        fs::write(dir.path().join("README.md"), "text").expect("a file");
-        assert_eq!(digest(), before);
-        fs::write(dir.path().join("src/bpf/main.bpf.c"), "b").expect("a file");
-        assert_ne!(digest(), before);
     }
 }

@@ -9,6 +9,7 @@
 //! (scx_bench), anything about scheduling.
 
 mod bench;
+mod identity;
 mod interrupt;
 mod kernel;
 mod process;

@@ -4,8 +4,8 @@
 //! A run in the guest is exact: same inputs, same figures. Each part of a key
 //! is told in words that are equal on every machine that builds the same
 //! sources. A program that is built differs from machine to machine, so its
-//! words are a version or a digest of its sources, and its bytes count beside
-//! them.
+//! words are a version or a digest of its sources, of the packages that it
+//! depends on, its profile and its compilers; its bytes count beside them.
 //!
 //!   1. The name on this machine is a hash of everything, bytes included.
 //!   2. The name of a committed file is scheduler, topology and seed; the words
@@ -13,7 +13,7 @@
 //!
 //! Not here: where results are kept (`store`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -21,11 +21,17 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 /// Part of every key: to be changed when results would differ for a reason
-/// that no other part shows, such as another set-up of the guest.
+/// that no other part shows.
 const GENERATION: &str = "1";
 
 /// Digest of the sources that the workload program is built from.
 const WORKLOAD_SOURCES: &str = env!("SCX_WORKLOAD_SOURCES");
+
+/// Digest of the packages that it depends on.
+const WORKLOAD_PACKAGES: &str = env!("SCX_WORKLOAD_PACKAGES");
+
+/// Profile and compiler that it is built with.
+const WORKLOAD_BUILD: &str = env!("SCX_WORKLOAD_BUILD");
 
 /// Bytes of a digest that are kept.
 const DIGEST_BYTES: usize = 16;
@@ -40,6 +46,8 @@ pub struct Key {
     words: BTreeMap<String, String>,
     /// Digests of the programs that words stand for.
     bytes: BTreeMap<String, String>,
+    /// Parts that cannot be told here.
+    unknown: BTreeSet<String>,
     /// Added to the name of the committed file unless all scenarios run at
     /// their own length.
     choice: Option<String>,
@@ -56,7 +64,10 @@ impl Key {
         };
         key.add("generation", GENERATION);
         key.add("run", run);
-        key.add_program("workload", workload, WORKLOAD_SOURCES)?;
+        key.add("workload", WORKLOAD_SOURCES);
+        key.add_bytes("workload", workload)?;
+        key.add("workload packages", WORKLOAD_PACKAGES);
+        key.add("workload build", WORKLOAD_BUILD);
         Ok(key)
     }
 
@@ -67,6 +78,12 @@ impl Key {
         }
     }
 
+    /// Add a part that cannot be told here, such as a compiler that is not
+    /// installed: whatever is kept is right.
+    pub fn add_unknown(&mut self, name: &str) {
+        self.unknown.insert(name.to_string());
+    }
+
     /// Add a file that is the same everywhere: what it is called, if anything,
     /// and a digest of its bytes.
     pub fn add_file(&mut self, name: &str, path: &Path, title: &str) -> Result<()> {
@@ -75,11 +92,10 @@ impl Key {
         Ok(())
     }
 
-    /// Add a program that is built here, and the words that stand for it
-    /// everywhere.
-    pub fn add_program(&mut self, name: &str, path: &Path, words: &str) -> Result<()> {
+    /// Add the bytes of a program of this machine, for whose part there are words
+    /// that stand for it everywhere.
+    pub fn add_bytes(&mut self, name: &str, path: &Path) -> Result<()> {
         self.bytes.insert(name.to_string(), digest_file(path)?);
-        self.add(name, words);
         Ok(())
     }
 
@@ -89,6 +105,20 @@ impl Key {
         key.add("topology", topology);
         key.add("seed", &seed.to_string());
         key
+    }
+
+    /// What of `kept`, the words of a committed file, is something else here: a line
+    /// for each part.
+    pub fn differences(&self, kept: &BTreeMap<String, String>) -> Vec<String> {
+        let names: BTreeSet<&String> = kept.keys().chain(self.words.keys()).collect();
+        let line = |name: &String| {
+            let (then, now) = (kept.get(name), self.words.get(name));
+            let told =
+                |words: Option<&String>| words.map_or("not told", String::as_str).to_string();
+            (then != now && !self.unknown.contains(name))
+                .then(|| format!("{name}: {}, now {}", told(then), told(now)))
+        };
+        names.into_iter().filter_map(line).collect()
     }
 
     /// All parts in words, as a committed file tells them.
@@ -142,7 +172,8 @@ pub(super) mod tests {
         let program = tempfile::NamedTempFile::new().unwrap();
         fs::write(program.path(), bytes).unwrap();
         key.add("scheduler", "scx_a");
-        key.add_program("program", program.path(), words).unwrap();
+        key.add("program", words);
+        key.add_bytes("program", program.path()).unwrap();
         key.of_boot("1x1x4x1", seed)
     }
 
@@ -183,6 +214,34 @@ pub(super) mod tests {
         let name = odd.of_boot("1x1x2x1", 1).committed_name();
         assert!(name.starts_with(".._my_sched-1x1x2x1-s1-"), "{name}");
         assert_eq!(name.len(), ".._my_sched-1x1x2x1-s1-12345678.json".len());
+    }
+
+    #[test]
+    fn every_part_that_differs_is_told_with_both_its_words() {
+        let kept = key("scx_a 1.0", "x", 1);
+        assert!(kept.differences(kept.words()).is_empty());
+        let mut now = key("scx_a 1.1", "x", 1);
+        now.add("kernel", "6.18");
+        let told = now.differences(kept.words());
+        let expected = [
+            "kernel: not told, now 6.18",
+            "program: scx_a 1.0, now scx_a 1.1",
+        ];
+        assert_eq!(told, expected);
+        // What cannot be told here is not held against what was kept.
+        let mut unsure = kept.clone();
+        unsure.add_unknown("kernel");
+        let told = unsure.differences(now.words());
+        assert_eq!(told, ["program: scx_a 1.1, now scx_a 1.0"]);
+    }
+
+    #[test]
+    fn a_key_tells_packages_profile_and_compiler_of_the_workload() {
+        let key = key("p", "x", 1);
+        for (name, word) in [("workload build", "rustc"), ("workload build", "opt-level")] {
+            assert!(key.words()[name].contains(word), "{:?}", key.words());
+        }
+        assert_eq!(key.words()["workload packages"].len(), 2 * DIGEST_BYTES);
     }
 
     #[test]

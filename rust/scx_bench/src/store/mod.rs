@@ -3,9 +3,10 @@
 //!
 //! On this machine a result is kept whole, under a hash of all that it depends
 //! on (`key`). In a directory to be committed it is made small (`thin`) and the
-//! file says what it depends on, so that it is found again on any machine; when
-//! that has changed, the new result takes the place of the old one. Files are
-//! written beside their place and renamed: there is a whole result or none.
+//! file says what it depends on, so that it is found again on any machine. When
+//! that has changed it is said what has ([`Store::differing`]), and only who asks
+//! for it has the new result take the place of the old one. Files are written
+//! beside their place and renamed: there is a whole result or none.
 //!
 //! Not here: what is measured (`boots`), what is computed from it (`compare`).
 
@@ -72,9 +73,39 @@ impl Store {
         let path = self.path(key);
         if self.is_committed {
             let file = Committed::read(&path).ok()?;
-            return (file.words == *key.words()).then_some(file.result);
+            return key
+                .differences(&file.words)
+                .is_empty()
+                .then_some(file.result);
         }
         serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+    }
+
+    /// In which parts files of these names depend on something else than `keys`
+    /// say, in lines to be printed, each part once with the files; empty if all
+    /// agree or are not there. On this machine's own results nothing is said: they
+    /// go by what they depend on.
+    pub fn differing(&self, keys: impl Iterator<Item = Key>) -> String {
+        let mut files: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for key in keys.filter(|_| self.is_committed) {
+            let path = self.path(&key);
+            if !path.exists() {
+                continue;
+            }
+            let parts = match Committed::read(&path) {
+                Ok(file) => key.differences(&file.words),
+                Err(error) => vec![format!("{error:#}")],
+            };
+            for part in parts {
+                files.entry(part).or_default().push(key.committed_name());
+            }
+        }
+        let line = |(part, names): (String, Vec<String>)| match names.as_slice() {
+            [name] => format!("  {part} ({name})\n"),
+            [name, ..] => format!("  {part} ({name} and {} more)\n", names.len() - 1),
+            [] => String::new(),
+        };
+        files.into_iter().map(line).collect()
     }
 
     /// Keep `result` under this key, and return it as it will be found.
@@ -190,6 +221,24 @@ mod tests {
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].words["program"], "scx_a 1.1");
         assert_eq!(all[0].result, thin::thin(result(2.0)));
+    }
+
+    #[test]
+    fn it_is_told_which_part_of_what_is_kept_differs() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::committed(dir.path()).unwrap();
+        for seed in 1..=3 {
+            let kept = key("scx_a 1.0", "x", seed);
+            store.save(&kept, result(1.0)).unwrap();
+        }
+        let told = |words: &str| store.differing((1..=4).map(|seed| key(words, "y", seed)));
+        assert_eq!(told("scx_a 1.0"), "");
+        assert_eq!(
+            told("scx_a 1.1"),
+            "  program: scx_a 1.0, now scx_a 1.1 (scx_a-1x1x4x1-s1.json and 2 more)\n"
+        );
+        fs::write(store.path(&key("p", "x", 4)), "{").unwrap();
+        assert!(told("scx_a 1.0").contains("s4.json"));
     }
 
     #[test]

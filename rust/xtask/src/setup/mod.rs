@@ -13,6 +13,7 @@ mod apt;
 mod needs;
 
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -39,11 +40,16 @@ impl Tools {
     /// A cargo call with the environment that all cargo calls share.
     pub fn cargo(&self) -> Command {
         let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-        let clang = self.clang.as_ref().and_then(|clang| clang.file_name());
-        if let (None, Some(clang)) = (env::var_os("BPF_CLANG"), clang) {
+        if let Some(clang) = self.bpf_clang() {
             command.env("BPF_CLANG", clang);
         }
         command
+    }
+
+    /// The compiler for BPF: the user's, else the one that was found, by its name.
+    pub fn bpf_clang(&self) -> Option<OsString> {
+        let found = || Some(self.clang.as_ref()?.file_name()?.to_owned());
+        env::var_os("BPF_CLANG").or_else(found)
     }
 }
 
