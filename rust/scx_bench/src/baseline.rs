@@ -9,7 +9,7 @@
 //!
 //!   1. the spread: the distance of the best and the worst of the baseline's seeds,
 //!   2. a quarter of the median,
-//!   3. a floor for its unit, for figures that are next to nothing.
+//!   3. a floor for its unit, for figures that are next to nothing (`tolerance`).
 //!
 //! A single seed that is far outside is shown beside the median, and does not
 //! fail by itself.
@@ -31,6 +31,7 @@ use crate::stats::Spread;
 use crate::store::thin;
 use crate::table;
 use crate::text;
+use crate::tolerance;
 
 /// Part of the median that a figure may be worse by. Guess: a tenth is a tie in
 /// comparisons, and other builds moved no median by more than a fifth.
@@ -38,17 +39,6 @@ const MARGIN: f64 = 0.25;
 
 /// Part of its goal that a figure may be further from it.
 const MARGIN_OF_GOAL: f64 = 0.10;
-
-/// Latencies no further apart than this count as equal, in milliseconds: two turns
-/// of an emulated CPU, which last 50 us. Figures of 0.07 ms cannot triple unseen;
-/// other builds moved the medians of such tails by half.
-const FLOOR_MS: f64 = 0.10;
-
-/// Shares no further apart than this, in percent.
-const FLOOR_PCT: f64 = 3.0;
-
-/// Counts and ratios no further apart than this, such as 2 missed periods.
-const FLOOR_COUNT: f64 = 2.0;
 
 /// A single seed is wild if it is worse by this many times what the median may
 /// be. A scheduler that fails once in a while shows there and not in a median.
@@ -218,12 +208,7 @@ impl Figure {
     }
 
     fn floor(&self) -> f64 {
-        match self.unit.as_str() {
-            "ms" => FLOOR_MS,
-            "%" => FLOOR_PCT,
-            "" => FLOOR_COUNT,
-            _ => 0.0,
-        }
+        tolerance::floor(&self.metric, &self.unit)
     }
 
     fn judge(&self, now: f64) -> Verdict {
@@ -334,7 +319,7 @@ mod tests {
     fn figure(unit: &str, better: Better, values: &[f64]) -> Figure {
         Figure {
             scenario: "x".into(),
-            metric: "y".into(),
+            metric: "missed".into(),
             unit: unit.into(),
             better,
             values: values.to_vec(),

@@ -3,8 +3,7 @@
 //!
 //! A row is one headline figure of a scenario, a column a scheduler, a cell
 //! the median over the seeds with the smallest and the largest value seen. The
-//! best of a row is marked, and with it all that cannot be told from it: those
-//! within 10%.
+//! best of a row is marked, and with it all that cannot be told from it ([`rule`]).
 //!
 //! Not here: how that is shown (`text`, `report`, `score`).
 
@@ -13,12 +12,26 @@ use std::cmp::Ordering;
 use serde::Serialize;
 
 use crate::dataset::{Dataset, Sample};
-use crate::result::Better;
+use crate::result::{Better, Metric};
 use crate::spec;
 use crate::stats::Spread;
+use crate::tolerance;
 
-/// Figures no further apart than this count as equal.
-pub const TIE: f64 = 0.10;
+/// Part of the better one, or of their goal, that two figures may differ by and be as
+/// good as each other.
+const TIE: f64 = 0.10;
+
+/// When two figures are as good as each other, as a sentence. `repetition` is what
+/// tells the samples of a figure apart.
+pub fn rule(repetition: &str) -> String {
+    format!(
+        "Two figures are as good as each other if they differ by no more than {:.0}% of the better \
+         one, or of their goal if they have one, or by no more than {}; or if the ranges of \
+         their {repetition}s overlap.",
+        TIE * 100.0,
+        tolerance::floors()
+    )
+}
 
 /// A row of a table: one figure under every scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,12 +50,17 @@ pub struct Row {
     /// What the measured threads find in SCHED_FIFO, where that was measured. It
     /// competes with no cell.
     pub limit: Option<Spread>,
+    /// Was it measured in a guest, where an emulated CPU holds up the others?
+    pub in_guest: bool,
+    /// Columns in which the figure is a percentile and some seed has too few samples
+    /// for it: the largest sample stands for it there.
+    pub of_max: Vec<bool>,
 }
 
 /// Outcome of many duels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Score {
-    /// Rows in which the first is better by more than 10%.
+    /// Rows in which the first is better.
     pub wins: usize,
     /// Rows in which neither is.
     pub ties: usize,
@@ -62,11 +80,10 @@ impl Row {
         all.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Is cell `a` better than cell `b` (less), as good or worse?
+    /// Is cell `a` better than cell `b` (less), as good or worse? See [`rule`].
     fn duel(&self, a: usize, b: usize) -> Option<Ordering> {
         let (own, other) = (self.badness(a)?, self.badness(b)?);
-        let best = own.min(other);
-        let is_tie = own.max(other) <= best + self.margin(best);
+        let is_tie = (own - other).abs() <= self.margin(own.min(other)) || self.overlap(a, b);
         let outcome = if is_tie {
             Ordering::Equal
         } else {
@@ -75,23 +92,41 @@ impl Row {
         (a != b).then_some(outcome)
     }
 
+    /// Is there a value that lies in the ranges of both cells?
+    fn overlap(&self, a: usize, b: usize) -> bool {
+        let cell = |column: usize| self.cells.get(column).copied().flatten();
+        let both = cell(a).zip(cell(b));
+        both.is_some_and(|(a, b)| a.min <= b.max && b.min <= a.max)
+    }
+
     /// Which cells are the best, or as good as it.
     pub fn winners(&self) -> Vec<bool> {
-        let limit = self.best().map(|(_, best)| best + self.margin(best));
-        let is_good = |own: f64| limit.is_some_and(|limit| own <= limit);
-        let columns = 0..self.cells.len();
-        columns
-            .map(|column| self.badness(column).is_some_and(is_good))
-            .collect()
+        let best = self.best().map(|(column, _)| column);
+        let is_good = |column: usize| {
+            best.is_some_and(|best| {
+                column == best || self.duel(column, best) == Some(Ordering::Equal)
+            })
+        };
+        (0..self.cells.len()).map(is_good).collect()
     }
 
     /// How much worse than the best is as good. Nearness is judged against the goal
     /// itself: 9.2 and 9.4 are equally near 9.3.
     fn margin(&self, best: f64) -> f64 {
-        match self.better {
-            Better::Near(goal) => TIE * goal.abs(),
+        let part = match self.better {
+            Better::Near(goal) => return TIE * goal.abs(),
             _ => TIE * best.abs(),
+        };
+        // On real hardware no CPU waits for another one's turn.
+        match self.unit.as_str() {
+            "ms" if !self.in_guest => part,
+            unit => part.max(tolerance::floor(&self.metric, unit)),
         }
+    }
+
+    /// Is this value, one of this row, near the emulator's turn?
+    pub fn is_near_turn(&self, value: f64) -> bool {
+        self.in_guest && tolerance::is_near_turn(value, &self.unit)
     }
 }
 
@@ -125,25 +160,46 @@ pub fn matrix(rows: &[Row], nr_schedulers: usize) -> Vec<Vec<Score>> {
     scores
 }
 
-/// The rows of one topology, in the order of the scenarios.
+/// The rows of one topology, in the order of the scenarios. A percentile that no
+/// sample here supports goes by the name of what stands for it, the largest.
 pub fn rows(dataset: &Dataset, topology: &str) -> Vec<Row> {
     let is_here = |sample: &Sample| sample.topology == topology;
-    let row = |(scenario, metric): (String, crate::result::Metric)| {
-        let cell = |scheduler: &str| {
-            let is_meant = |sample: &Sample| is_here(sample) && sample.scheduler == scheduler;
-            let values = dataset.values(&scenario, &metric.name, is_meant);
-            // Fewer than all seeds is no median of them.
-            let is_whole = values.len() == dataset.nr_samples(scheduler, topology);
-            if is_whole { Spread::of(&values) } else { None }
+    let row = |(scenario, metric): (String, Metric)| {
+        let of = |scheduler: &str| {
+            let is_meant = |sample: &&Sample| is_here(sample) && sample.scheduler == scheduler;
+            dataset.samples.iter().filter(is_meant).collect::<Vec<_>>()
         };
-        let names = dataset.schedulers.iter().map(|(name, _)| name.as_str());
+        let cell = |scheduler: &str| {
+            let values = of(scheduler)
+                .into_iter()
+                .map(|sample| sample.value(&scenario, &metric.name));
+            // Fewer than all seeds is no median of them.
+            Spread::of(&values.collect::<Option<Vec<f64>>>()?)
+        };
+        let is_of_max = |sample: &Sample| sample.is_of_max(&scenario, &metric.name);
+        let names = || dataset.schedulers.iter().map(|(name, _)| name.as_str());
+        let has_it = |sample: &&Sample| sample.value(&scenario, &metric.name).is_some();
+        let mut all = dataset
+            .samples
+            .iter()
+            .filter(|one| is_here(one))
+            .filter(has_it);
+        let is_max = all.all(is_of_max);
+        let kind = metric.name.rsplit_once('_').map_or("", |(kind, _)| kind);
         Row {
-            cells: names.map(cell).collect(),
+            cells: names().map(cell).collect(),
             limit: cell(spec::LIMIT),
-            scenario,
-            metric: metric.name.clone(),
+            of_max: names()
+                .map(|name| !is_max && of(name).into_iter().any(is_of_max))
+                .collect(),
+            metric: match is_max {
+                true => format!("{kind}_max"),
+                false => metric.name.clone(),
+            },
             unit: metric.unit.clone(),
             better: metric.better,
+            in_guest: !dataset.qemu.is_empty(),
+            scenario,
         }
     };
     dataset.headlines(is_here).into_iter().map(row).collect()
@@ -193,7 +249,6 @@ mod tests {
             .map(|cell| cell.median)
             .collect();
         assert_eq!(medians, [2.0, 4.0]);
-        assert_eq!(rows[0].winners(), [true, false]);
     }
 
     #[test]
@@ -213,6 +268,48 @@ mod tests {
     fn what_is_within_a_tenth_of_the_best_is_as_good() {
         let rows = rows(&both([1.0; 3], [1.09; 3], Better::Lower), "1x1x4x1");
         assert_eq!(rows[0].winners(), [true, true]);
+    }
+
+    fn winners(a: [f64; 3], b: [f64; 3]) -> Vec<bool> {
+        rows(&both(a, b, Better::Lower), "1x1x4x1")[0].winners()
+    }
+
+    #[test]
+    fn nothing_is_worse_while_ranges_overlap() {
+        assert_eq!(winners([1.0, 1.1, 3.0], [2.9, 3.0, 3.5]), [true, true]);
+        assert_eq!(winners([1.0, 1.1, 2.8], [2.9, 3.0, 3.5]), [true, false]);
+    }
+
+    #[test]
+    fn what_is_next_to_nothing_is_as_good_in_a_guest_only() {
+        let mut dataset = both([0.04; 3], [0.12; 3], Better::Lower);
+        let winners = |dataset: &Dataset| rows(dataset, "1x1x4x1")[0].winners();
+        assert_eq!(winners(&dataset), [true, true]);
+        dataset.qemu.clear();
+        assert_eq!(winners(&dataset), [true, false]);
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_samples_is_their_largest_and_marked() {
+        let mut dataset = both([1.0; 3], [2.0; 3], Better::Lower);
+        let few = |sample: &mut Sample| {
+            let mut latency = testing::latency("wake", 10_000);
+            latency.summary.count = 299;
+            sample.result.scenarios[0].latencies = vec![latency];
+        };
+        few(&mut dataset.samples[1]);
+        let row = rows(&dataset, "1x1x4x1").remove(0);
+        assert_eq!(
+            (row.metric.as_str(), row.of_max),
+            ("wake_p99", vec![true, false])
+        );
+        assert_eq!(row.cells[0].map(|cell| cell.max), Some(10.0));
+        dataset.samples.iter_mut().for_each(few);
+        let row = rows(&dataset, "1x1x4x1").remove(0);
+        assert_eq!(
+            (row.metric.as_str(), row.of_max),
+            ("wake_max", vec![false, false])
+        );
     }
 
     #[test]

@@ -16,12 +16,26 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::NSEC_PER_MSEC;
 use crate::peers::{self, Peer};
-use crate::result::{Metric, RunResult};
+use crate::result::{Metric, RunResult, ScenarioResult, has_percentile};
 use crate::scenario::{EXTRA_SCENARIOS, SCENARIOS};
 use crate::spec::{self, Source, Spec};
+use crate::stats::Summary;
 use crate::store::Committed;
 use crate::table;
+
+/// What committed results that are joined have in common, by the names of their
+/// keys.
+const COMMON_PARTS: [&str; 7] = [
+    "workload",
+    "workload packages",
+    "workload build",
+    "kernel",
+    "qemu",
+    "guest",
+    "libc",
+];
 
 /// Name of the file in its directory.
 pub const FILE_NAME: &str = "results.json";
@@ -43,12 +57,37 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Its value of a figure.
+    /// Its value of a figure. Where a percentile has too few samples the largest of
+    /// them stands for it ([`Sample::is_of_max`]).
     pub fn value(&self, scenario: &str, metric: &str) -> Option<f64> {
-        let mut scenarios = self.result.scenarios.iter();
-        let found = scenarios.find(|found| found.scenario == scenario)?;
-        Some(found.metric(metric)?.value)
+        let found = self.scenario(scenario)?;
+        let value = found.metric(metric)?.value;
+        let max_ns = unsupported(found, metric).map(|summary| summary.max_ns);
+        Some(max_ns.map_or(value, |max_ns| max_ns as f64 / NSEC_PER_MSEC as f64))
     }
+
+    /// Is this figure a percentile of fewer samples than that takes?
+    pub fn is_of_max(&self, scenario: &str, metric: &str) -> bool {
+        let found = self.scenario(scenario);
+        found.is_some_and(|found| unsupported(found, metric).is_some())
+    }
+
+    fn scenario(&self, id: &str) -> Option<&ScenarioResult> {
+        let mut scenarios = self.result.scenarios.iter();
+        scenarios.find(|found| found.scenario == id)
+    }
+}
+
+/// The latencies that `metric` is a percentile of, if they are too few for it.
+fn unsupported<'a>(found: &'a ScenarioResult, metric: &str) -> Option<&'a Summary> {
+    let (kind, figure) = metric.rsplit_once('_')?;
+    let pct = figure
+        .strip_prefix('p')?
+        .parse()
+        .ok()
+        .filter(|&pct| pct > 50)?;
+    let summary = found.latency(kind)?;
+    (!has_percentile(summary.count, pct)).then_some(summary)
 }
 
 /// Everything that was measured, and in what.
@@ -129,7 +168,7 @@ impl Dataset {
         for Committed { words, result } in files {
             let word = |name: &str| words.get(name).cloned().unwrap_or_default();
             let (name, version) = (word("scheduler"), word("program"));
-            for part in ["workload", "kernel", "qemu"] {
+            for part in COMMON_PARTS {
                 let (here, there) = (words.get(part), first.get(part));
                 ensure!(
                     here == there,

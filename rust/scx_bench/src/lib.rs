@@ -11,7 +11,8 @@
 //! - `run` runs scenarios here; `guest` in a guest (`boots`) and `host` on a real
 //!   machine, under each scheduler of a list (`spec`, `peers`, `candidate`);
 //!   `store` keeps exact results.
-//! - `dataset` is everything that was measured; `compare` computes from it, `text`
+//! - `dataset` is everything that was measured; `compare` computes from it (`tolerance`
+//!   is what may differ), `text`
 //!   shows that as tables, `report` as a page, `prometheus` for machines (`output`
 //!   is what a command writes); `gate` holds it against a `baseline`.
 //!
@@ -56,6 +57,7 @@ pub mod table;
 pub mod text;
 pub mod thread;
 pub mod token;
+pub mod tolerance;
 pub mod tool;
 pub mod work;
 

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 
 use crate::clock::NSEC_PER_SEC;
 use crate::dataset::{Dataset, Sample};
-use crate::result::{Metric, ScenarioResult};
+use crate::result::{Metric, SAMPLES_ABOVE, ScenarioResult};
 use crate::store::thin::{is_in_summary, round};
 use crate::table;
 
@@ -116,13 +116,15 @@ fn add_latencies<'a>(
     for latency in &scenario.latencies {
         let labels = labels("latency", &latency.name);
         let summary = &latency.summary;
+        // A quantile, and of how many samples one lies above it.
         let quantiles = [
-            ("0.5", summary.p50_ns),
-            ("0.9", summary.p90_ns),
-            ("0.99", summary.p99_ns),
-            ("0.999", summary.p999_ns),
+            ("0.5", 2, summary.p50_ns),
+            ("0.9", 10, summary.p90_ns),
+            ("0.99", 100, summary.p99_ns),
+            ("0.999", 1000, summary.p999_ns),
         ];
-        for (quantile, value_ns) in quantiles {
+        let is_told = |one_of: u64| one_of == 2 || summary.count >= SAMPLES_ABOVE * one_of;
+        for (quantile, _, value_ns) in quantiles.into_iter().filter(|one| is_told(one.1)) {
             let labels = [&labels[..], &[("quantile", quantile.to_string())]].concat();
             latencies.add("", &labels, seconds(value_ns as f64));
         }
@@ -278,7 +280,8 @@ mod tests {
         let Value::Summary(quantiles) = &found.unwrap().value else {
             panic!("not a summary");
         };
-        assert_eq!(quantiles.len(), 4);
+        // Of 1000 samples one lies above p99.9, which is none.
+        assert_eq!((summary.count, quantiles.len()), (1000, 3));
         assert_eq!(quantiles[2].quantile, 0.99);
         assert_eq!(quantiles[2].count, seconds(summary.p99_ns as f64));
         let text = text(&dataset);

@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::compare::{Row, matrix, rows};
+use crate::compare::{self, Row, matrix, rows};
 use crate::dataset::Dataset;
 use crate::result::ScenarioResult;
 use crate::spec;
 use crate::stats::Spread;
 use crate::table;
+use crate::tolerance;
 
 /// The tables of all topologies, failures after each, as text.
 pub fn tables(dataset: &Dataset) -> String {
@@ -24,19 +25,35 @@ pub fn tables(dataset: &Dataset) -> String {
         };
         let _ = writeln!(
             text,
-            "\n{cpus} CPUs{shape}, Linux {}, median of {} {}s [min..max], * = best or \
-             within 10% of it",
+            "\n{cpus} CPUs{shape}, Linux {}, median of {} {}s [min..max], * = best or as good",
             dataset.kernel,
             dataset.seeds,
             dataset.repetition()
         );
         let rows = rows(dataset, topology);
+        text.push_str(&notes(dataset, &rows));
         text.push_str(&table(dataset, &rows));
         text.push_str(&matrix_text(dataset, &rows));
     }
     for (index, line) in failures(dataset).iter().enumerate() {
         let before = if index == 0 { "\n" } else { "" };
         let _ = writeln!(text, "{before}no result: {line}");
+    }
+    text
+}
+
+/// The rule of comparisons, and what marks in `rows` mean.
+fn notes(dataset: &Dataset, rows: &[Row]) -> String {
+    let mut text = compare::rule(dataset.repetition()) + "\n";
+    let small = |row: &Row| {
+        let mut cells = row.cells.iter().flatten();
+        cells.any(|cell| row.is_near_turn(cell.median))
+    };
+    if rows.iter().any(small) {
+        text += &format!("{}.\n", tolerance::near_turn_note());
+    }
+    if rows.iter().any(|row| row.of_max.contains(&true)) {
+        text += "^ is the largest sample, where there are too few for the percentile.\n";
     }
     text
 }
@@ -135,9 +152,11 @@ fn table(dataset: &Dataset, rows: &[Row]) -> String {
         let scenario = if is_new { row.scenario.as_str() } else { "" };
         let figure = format!("{} {}", row.metric, row.unit);
         let mut line = vec![scenario.to_string(), figure.trim_end().to_string()];
-        let cells = row.cells.iter().zip(row.winners());
-        line.extend(cells.map(|(cell, is_best)| cell_text(cell.as_ref(), is_best)));
-        line.extend(has_limit.then(|| cell_text(row.limit.as_ref(), false)));
+        for (column, is_best) in row.winners().into_iter().enumerate() {
+            let of_max = row.of_max.get(column) == Some(&true);
+            line.push(cell_text(row, row.cells[column].as_ref(), is_best, of_max));
+        }
+        line.extend(has_limit.then(|| cell_text(row, row.limit.as_ref(), false, false)));
         lines.push(line);
         last_scenario = &row.scenario;
     }
@@ -149,12 +168,22 @@ fn labels(dataset: &Dataset) -> Vec<String> {
     names.map(|name| dataset.label(name)).collect()
 }
 
-fn cell_text(cell: Option<&Spread>, is_best: bool) -> String {
+fn cell_text(row: &Row, cell: Option<&Spread>, is_best: bool, of_max: bool) -> String {
     let Some(spread) = cell else {
         return "-".to_string();
     };
-    let mark = if is_best { "*" } else { " " };
-    let median = table::value(spread.median);
+    let best = if is_best { "*" } else { " " };
+    let mark = if of_max {
+        format!("^{best}")
+    } else {
+        best.to_string()
+    };
+    let near = if row.is_near_turn(spread.median) {
+        "~"
+    } else {
+        ""
+    };
+    let median = format!("{near}{}", table::value(spread.median));
     if spread.count == 1 || spread.min == spread.max {
         return format!("{median}{mark}");
     }

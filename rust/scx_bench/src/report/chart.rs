@@ -12,7 +12,7 @@
 use maud::{Markup, html};
 
 use super::model::{Curve, Latency, View};
-use crate::compare::{Row, TIE};
+use crate::compare::Row;
 use crate::result::Better;
 use crate::table;
 
@@ -53,7 +53,7 @@ impl Scale {
         let curves = latency.curves.iter().flatten();
         let all = curves.flat_map(|curve| {
             let points = curve.points.iter().map(|point| point.0);
-            points.chain(curve.percentiles_ns)
+            points.chain(curve.percentiles_ns.into_iter().filter(|&ns| ns > 0))
         });
         let all: Vec<f64> = all.map(|ns| (ns as f64).max(SCALE_MIN_NS)).collect();
         let shortest = all.iter().copied().fold(f64::INFINITY, f64::min);
@@ -137,17 +137,23 @@ fn label(x: f64, y: f64, anchor: &str, text: &str) -> Markup {
 }
 
 fn curve_title(name: &str, curve: &Curve) -> String {
-    let [p50, p90, p99, max] = curve.percentiles_ns.map(|ns| duration(ns as f64));
-    format!("{name}: p50 {p50}, p90 {p90}, p99 {p99}, max {max}")
+    let named = ["p50", "p90", "p99", "max"]
+        .into_iter()
+        .zip(curve.percentiles_ns);
+    // What too few samples do not tell is 0.
+    let words = named.filter(|(name, ns)| *ns > 0 || *name == "p50");
+    let words = words.map(|(name, ns)| format!("{name} {}", duration(ns as f64)));
+    let words: Vec<String> = words.collect();
+    format!("{name}: {}", words.join(", "))
 }
 
-/// Bars from p50 to p99 of one kind of latency, with ticks at p90 and max.
-pub fn percentile_bars(view: View, latency: &Latency) -> Markup {
+/// Bars from p50 to the tail of one kind of latency, with ticks at p90 and max. The
+/// best are those of the row that is about that tail, if there is one.
+pub fn percentile_bars(view: View, latency: &Latency, row: Option<&Row>) -> Markup {
     let scale = Scale::of(latency);
     let percent = |ns: u64| format!("{:.1}%", 100.0 * scale.at(ns as f64));
-    let p99s = latency.curves.iter().flatten();
-    let best_ns = p99s.map(|curve| curve.percentiles_ns[2]).min().unwrap_or(0);
-    let is_best = |p99_ns: u64| p99_ns as f64 <= best_ns as f64 * (1.0 + TIE);
+    let winners = row.map_or_else(Vec::new, Row::winners);
+    let is_best = |column: usize| winners.get(column) == Some(&true);
     let width = |from: u64, to: u64| {
         let width = 100.0 * (scale.at(to as f64) - scale.at(from as f64));
         format!("{width:.1}%")
@@ -157,13 +163,14 @@ pub fn percentile_bars(view: View, latency: &Latency) -> Markup {
             @for (column, curve) in latency.curves.iter().enumerate() {
                 div .name.subject[view.is_subject(column)] { (view.name(column)) }
                 @if let Some(curve) = curve {
-                    @let [p50, p90, p99, max] = curve.percentiles_ns;
+                    @let [p50, p90, _, max] = curve.percentiles_ns;
+                    @let tail = latency.tail.of_curve(curve);
                     div .track.(view.colour(column)) title=(curve_title(view.name(column), curve)) {
-                        div .box style=(format!("left:{};width:{}", percent(p50), width(p50, p99))) {}
-                        div .tick style=(format!("left:{}", percent(p90))) {}
+                        div .box style=(format!("left:{};width:{}", percent(p50), width(p50, tail))) {}
+                        @if p90 > 0 { div .tick style=(format!("left:{}", percent(p90))) {} }
                         div .dot style=(format!("left:{}", percent(max))) {}
                     }
-                    div .value { (duration(p99 as f64)) @if is_best(p99) { (best_mark()) } }
+                    div .value { (duration(tail as f64)) @if is_best(column) { (best_mark()) } }
                 } @else {
                     div .track {}
                     div .value { "no result" }
@@ -204,7 +211,7 @@ pub fn figure_bars(view: View, row: &Row) -> Markup {
                         }
                     }
                     div .value {
-                        (with_unit(cell.median, &row.unit))
+                        (near_mark(row, cell.median)) (with_unit(cell.median, &row.unit))
                         @if winners[column] { (best_mark()) }
                     }
                 } @else {
@@ -218,7 +225,12 @@ pub fn figure_bars(view: View, row: &Row) -> Markup {
 
 /// What marks the best of a row.
 pub fn best_mark() -> Markup {
-    html! { span .best title="best, or within 10% of it" { "\u{2605}" } }
+    html! { span .best title="best, or as good" { "\u{2605}" } }
+}
+
+/// What stands before a value that is near the emulator's turn.
+pub fn near_mark(row: &Row, value: f64) -> &'static str {
+    if row.is_near_turn(value) { "~" } else { "" }
 }
 
 /// A value with its unit, as text.
@@ -255,16 +267,19 @@ pub fn tenth(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model::Tail;
     use super::*;
 
     fn latency(values_ns: &[u64]) -> Latency {
         let points = values_ns.iter().map(|&ns| (ns, 0.5)).collect();
         let curve = Curve {
             percentiles_ns: [values_ns[0]; 4],
+            count: 1000,
             points,
         };
         Latency {
             name: "wake".into(),
+            tail: Tail::P99,
             curves: vec![Some(curve), None],
         }
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::compare::{self, Row, Score};
 use crate::dataset::{Dataset, Sample};
-use crate::result::Better;
+use crate::result::{Better, has_percentile};
 use crate::scenario::{EXTRA_SCENARIOS, SCENARIOS};
 use crate::stats::{Spread, Summary, median};
 use crate::store::thin;
@@ -97,15 +97,62 @@ pub struct Scenario {
 pub struct Latency {
     /// Name within the scenario.
     pub name: String,
+    /// The highest percentile that every run of every scheduler supports.
+    pub tail: Tail,
     /// One for each column; `None` without a result.
     pub curves: Vec<Option<Curve>>,
+}
+
+/// Up to where latencies are shown as bars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tail {
+    /// 99% of the samples.
+    P99,
+    /// 90% of the samples.
+    P90,
+    /// All of them.
+    Max,
+}
+
+impl Tail {
+    /// That of runs of which the shortest has `count` samples.
+    fn of(count: u64) -> Self {
+        match count {
+            count if has_percentile(count, 99) => Self::P99,
+            count if has_percentile(count, 90) => Self::P90,
+            _ => Self::Max,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::P99 => "p99",
+            Self::P90 => "p90",
+            Self::Max => "max",
+        }
+    }
+
+    /// Its value in nanoseconds.
+    pub fn of_curve(self, curve: &Curve) -> u64 {
+        let [_, p90_ns, p99_ns, max_ns] = curve.percentiles_ns;
+        match self {
+            Self::P99 => p99_ns,
+            Self::P90 => p90_ns,
+            Self::Max => max_ns,
+        }
+    }
 }
 
 /// The latencies under one scheduler, all seeds together.
 #[derive(Debug, Serialize)]
 pub struct Curve {
-    /// Medians over the seeds of p50, p90, p99 and max, in nanoseconds.
+    /// Medians over the seeds of p50, p90, p99 and max, in nanoseconds; 0 for a
+    /// percentile that the samples of some seed are too few for.
     pub percentiles_ns: [u64; 4],
+    /// Samples of the seed that has fewest.
+    pub count: u64,
     /// (latency in nanoseconds, fraction of samples not above it).
     pub points: Vec<(u64, f64)>,
 }
@@ -146,6 +193,7 @@ impl Machine {
         let mut rows = compare::rows(dataset, topology);
         for row in &mut rows {
             row.cells = columns.iter().map(|&index| row.cells[index]).collect();
+            row.of_max = columns.iter().map(|&index| row.of_max[index]).collect();
             row.cells.iter_mut().flatten().for_each(round);
             row.limit.iter_mut().for_each(round);
         }
@@ -299,13 +347,16 @@ fn latencies(
             .collect();
         Curve::of(&summaries)
     };
-    kinds
-        .into_iter()
-        .map(|kind| Latency {
+    let latency = |kind: &str| {
+        let curves: Vec<Option<Curve>> = names.iter().map(|name| curve(name, kind)).collect();
+        let counts = curves.iter().flatten().map(|curve| curve.count);
+        Latency {
             name: kind.to_string(),
-            curves: names.iter().map(|name| curve(name, kind)).collect(),
-        })
-        .collect()
+            tail: Tail::of(counts.min().unwrap_or(0)),
+            curves,
+        }
+    };
+    kinds.into_iter().map(latency).collect()
 }
 
 /// Is this row a figure of the latency `name`, such as `wake_p99` of `wake`?
@@ -321,13 +372,19 @@ impl Curve {
             let values: Vec<f64> = summaries.iter().map(|s| get(s) as f64).collect();
             Some(thin::round(median(&values)?, 4) as u64)
         };
+        let count = summaries.iter().map(|summary| summary.count).min()?;
+        let supported = |pct: u64, value_ns: u64| match has_percentile(count, pct) {
+            true => value_ns,
+            false => 0,
+        };
         Some(Self {
             percentiles_ns: [
                 middle(|s| s.p50_ns)?,
-                middle(|s| s.p90_ns)?,
-                middle(|s| s.p99_ns)?,
+                supported(90, middle(|s| s.p90_ns)?),
+                supported(99, middle(|s| s.p99_ns)?),
                 middle(|s| s.max_ns)?,
             ],
+            count,
             points: thin::thin_distribution(&pool(summaries)),
         })
     }
@@ -395,6 +452,29 @@ mod tests {
         let model = about("c");
         assert!(model.machines[0].losses.is_empty());
         assert_eq!(about("d").subject, None);
+    }
+
+    #[test]
+    fn no_p99_is_shown_of_fewer_than_300_samples() {
+        assert_eq!(
+            [300, 299, 30, 29].map(Tail::of),
+            [Tail::P99, Tail::P90, Tail::P90, Tail::Max]
+        );
+        let mut dataset = example();
+        let shown = |dataset: &Dataset| {
+            let mut model = Model::of(dataset);
+            model.machines[0].scenarios[0].latencies.remove(0)
+        };
+        assert_eq!(shown(&dataset).tail, Tail::P99);
+        // One seed of one scheduler is enough.
+        dataset.samples[4].result.scenarios[0].latencies[0]
+            .summary
+            .count = 299;
+        let latency = shown(&dataset);
+        assert_eq!(latency.tail, Tail::P90);
+        let p99s = latency.curves.iter().flatten();
+        let p99s: Vec<bool> = p99s.map(|curve| curve.percentiles_ns[2] > 0).collect();
+        assert_eq!(p99s, [true, false, true]);
     }
 
     #[test]

@@ -121,8 +121,9 @@ fn legend(view: View) -> Markup {
         h3 { "Scenarios" }
         p .note {
             "Curves show how late the slowest part of all events was: further left is better, and \
-             the upper end is the worst of them. Bars run from the median to p99, with a mark at \
-             p90 and a dot at the worst, on the same scale."
+             the upper end is the worst of them. Bars run from the median to the percentile that is \
+             named beside them, with a mark at p90 and a dot at the worst, on the same scale. A p99 is \
+             only told of at least 300 events, a p90 of 30."
         }
         ul .legend {
             @for column in 0..view.machine.columns.len() {
@@ -146,9 +147,12 @@ fn scenario_card(view: View, scenario: &Scenario) -> Markup {
             h4 { (scenario.id) }
             p .about { (scenario.about) }
             @for latency in &scenario.latencies {
-                h5 { (latency.name) " latency" small { "p99 at the right" } }
+                @let tail = latency.tail.name();
+                @let figure = format!("{}_{tail}", latency.name);
+                @let row = scenario.rows.iter().map(|&index| &view.machine.rows[index]);
+                h5 { (latency.name) " latency" small { (tail) " at the right" } }
                 (chart::curves(view, latency, &format!("{} {}", scenario.id, latency.name)))
-                (chart::percentile_bars(view, latency))
+                (chart::percentile_bars(view, latency, row.clone().find(|row| row.metric == figure)))
             }
             @for row in others {
                 h5 { (figure_name(row)) small { (direction(row.better)) } }
@@ -192,7 +196,7 @@ fn how(model: &Model) -> Markup {
             @if !model.qemu.is_empty() {
                 p {
                     "The guest's clock counts instructions, so the same programs give the same \
-                     figures again. A seed shifts the start of each load by up to 0.6 ms: the spread over \
+                     figures again. A seed shifts the start of each load by up to 20 ms: the spread over \
                      seeds is what chance does. Throughput and power cannot be measured this way."
                 }
             }

@@ -6,9 +6,12 @@
 
 use anyhow::{Context, Result};
 
-use crate::compare::{self, TIE};
+use crate::compare;
 use crate::dataset::Dataset;
 use crate::spec;
+
+/// Longest line of a page of text.
+const COLUMNS: usize = 110;
 
 /// What the table stands between.
 const BEGIN: &str = "<!-- score:begin -->\n";
@@ -54,16 +57,30 @@ pub fn markdown(dataset: &Dataset) -> Result<String> {
         ));
     }
     let (subject, repetition) = (dataset.label(subject), dataset.repetition());
-    let tie_pct = TIE * 100.0;
     Ok(format!(
         "Of {nr_figures} figures at {cpus} CPUs, this many are better, as good and worse under {subject} than \
-         under\nanother scheduler. A figure is the median over the {repetition}s; two that are within \
-         {tie_pct:.0}% of the better one,\nor of their goal if they have one, are as good as each \
-         other.\n\n\
-         | compared with | version | {repetition}s | better | within {tie_pct:.0}% | worse |\n\
+         under\nanother scheduler. A figure is the median over the {repetition}s.\n{}\n\n\
+         | compared with | version | {repetition}s | better | as good | worse |\n\
          |---|---|--:|--:|--:|--:|\n{}",
+        wrap(&compare::rule(repetition)),
         lines.concat()
     ))
+}
+
+/// `text` in lines of at most [`COLUMNS`] characters.
+fn wrap(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines.join("\n")
 }
 
 /// `page` with `table` between the two lines that mark its place.

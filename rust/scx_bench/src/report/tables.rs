@@ -8,10 +8,11 @@ use maud::{Markup, html};
 use super::chart;
 use super::model::{Loss, View};
 use super::page::{card_id, figure_name, plural};
-use crate::compare::{Row, Score};
+use crate::compare::{self, Row, Score};
 use crate::result::Better;
 use crate::spec;
 use crate::table;
+use crate::tolerance;
 
 /// Who beats whom: the subject against each peer, and everybody in a table.
 pub fn overview(view: View) -> Markup {
@@ -22,7 +23,7 @@ pub fn overview(view: View) -> Markup {
             h3 { (view.name(subject)) " against each" }
             p {
                 b { (judged - machine.losses.len()) " of " (judged) }
-                " figures are the best or within 10% of it."
+                " figures are the best or as good. " (compare::rule(view.model.repetition))
             }
             div .duels {
                 @for (column, score) in machine.scores[subject].iter().enumerate() {
@@ -30,7 +31,7 @@ pub fn overview(view: View) -> Markup {
                 }
             }
             p .key {
-                span .win { "better" } " " span .tie { "within 10%" } " " span .loss { "worse" }
+                span .win { "better" } " " span .tie { "as good" } " " span .loss { "worse" }
             }
         }
         details open[view.subject().is_none()] {
@@ -51,7 +52,7 @@ fn duel(name: &str, score: &Score) -> Markup {
     html! {
         div .name { (name) }
         div .stack role="img" aria-label=(format!(
-            "{} better, {} within 10%, {} worse", score.wins, score.ties, score.losses
+            "{} better, {} as good, {} worse", score.wins, score.ties, score.losses
         )) {
             @for (class, count) in parts {
                 @if count > 0 {
@@ -111,9 +112,9 @@ pub fn losses(view: View, subject: usize) -> Markup {
     html! {
         h3 { "Where " (view.name(subject)) " loses" }
         @if losses.is_empty() {
-            p { "In no figure: it is the best or within 10% of it in all of them." }
+            p { "In no figure: it is the best or as good in all of them." }
         } @else {
-            p .note { "Each figure that is more than 10% from the best, the furthest first." }
+            p .note { "Each figure that is neither the best nor as good, the furthest first. " (compare::rule(view.model.repetition)) }
             div .scroll {
                 table .losses {
                     thead {
@@ -135,7 +136,10 @@ pub fn losses(view: View, subject: usize) -> Markup {
 fn loss_line(view: View, subject: usize, loss: &Loss) -> Markup {
     let row = &view.machine.rows[loss.row];
     let value = |column: usize| match &row.cells[column] {
-        Some(cell) => chart::with_unit(cell.median, &row.unit),
+        Some(cell) => {
+            let near = chart::near_mark(row, cell.median).to_string();
+            near + &chart::with_unit(cell.median, &row.unit)
+        }
         None => "–".to_string(),
     };
     html! {
@@ -163,8 +167,13 @@ pub fn figures(view: View) -> Markup {
         details .figures open {
             summary { "All figures" }
             p .note {
-                "Median over the " (view.model.repetition) "s; " (chart::best_mark()) " is the best of a line or within \
-                 10% of it; the darker, the further away. Hover or tap for the range."
+                "Median over the " (view.model.repetition) "s; " (chart::best_mark()) " is the best of a line or as \
+                 good; the darker, the further away. Hover or tap for the range. "
+                (compare::rule(view.model.repetition))
+                @if !view.model.qemu.is_empty() { " " (tolerance::near_turn_note()) "." }
+                @if machine.rows.iter().any(|row| row.of_max.contains(&true)) {
+                    " ^ is the largest sample, where there are too few for the percentile."
+                }
                 @if has_limit {
                     " The limit is what the measured threads find in SCHED_FIFO under the kernel's \
                      own scheduler, where no wait is due to a scheduler. It is not compared."
@@ -219,7 +228,9 @@ fn figure_line(view: View, row: &Row, has_limit: bool) -> Markup {
                             table::value(cell.max), plural(cell.count, view.model.repetition)
                         ))
                     {
-                        (table::value(cell.median)) @if winners[column] { (chart::best_mark()) }
+                        (chart::near_mark(row, cell.median)) (table::value(cell.median))
+                        @if row.of_max.get(column) == Some(&true) { "^" }
+                        @if winners[column] { (chart::best_mark()) }
                     }
                 } @else {
                     td .number.none { "–" }
@@ -284,6 +295,8 @@ mod tests {
             better,
             cells: values.iter().map(|&value| Spread::of(&[value])).collect(),
             limit: None,
+            in_guest: false,
+            of_max: Vec::new(),
         };
         let classes = |row: &Row| -> Vec<&str> {
             (0..row.cells.len())
