@@ -11,8 +11,8 @@
 //!   2. a quarter of the median,
 //!   3. a floor for its unit, for figures that are next to nothing (`tolerance`).
 //!
-//! A single seed that is far outside is shown beside the median, and does not
-//! fail by itself.
+//! A single seed that is far outside fails as well, however good the median is: a
+//! scheduler that goes wrong once in a while shows there.
 //!
 //! A figure with a goal is judged by its distance to the goal, in the same way.
 //!
@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare;
 use crate::dataset::{Dataset, Sample};
+use crate::gate_plan::GatePlan;
 use crate::result::Better;
 use crate::stats::Spread;
 use crate::store::thin;
@@ -41,30 +42,18 @@ const MARGIN: f64 = 0.25;
 const MARGIN_OF_GOAL: f64 = 0.10;
 
 /// A single seed is wild if it is worse by this many times what the median may
-/// be. A scheduler that fails once in a while shows there and not in a median.
+/// be.
 const WILD: f64 = 4.0;
 
 /// Digits of a value that are written.
 const DIGITS: i32 = 4;
 
-/// What the gate runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GatePlan {
-    /// CPUs of the guest.
-    pub cpus: u32,
-    /// Scenarios in their order.
-    pub scenarios: Vec<String>,
-    /// Length of each measurement in seconds.
-    pub seconds: f64,
-    /// The baseline is of seeds 1 to this.
-    pub baseline_seeds: u64,
-    /// The gate is of seeds 1 to this.
-    pub seeds: u64,
-}
-
 /// One figure of the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
+    /// Shape of the machine; where the file does not say, the plan's main one.
+    #[serde(default)]
+    pub topology: String,
     /// Id of the scenario.
     pub scenario: String,
     /// Name of the figure.
@@ -99,15 +88,19 @@ pub enum Verdict {
     Better,
     /// Worse than what is allowed.
     Worse,
+    /// Within what is allowed, but for one seed.
+    Wild,
     /// Not measured, or not by every seed.
     Missing,
+    /// Measured, and not in the baseline, which was taken before it joined.
+    New,
 }
 
 /// One figure now and then.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Check<'a> {
-    /// The figure of the baseline.
-    pub figure: &'a Figure,
+pub struct Check {
+    /// The figure of the baseline; of a new one, what it is now.
+    pub figure: Figure,
     /// Its median now.
     pub now: Option<f64>,
     /// What became of it.
@@ -120,35 +113,31 @@ pub struct Check<'a> {
 impl Baseline {
     /// The baseline of these results, which have one scheduler only.
     pub fn of(dataset: &Dataset, plan: GatePlan) -> Self {
-        let figures = dataset
-            .headlines(|_| true)
-            .into_iter()
-            .filter(|(_, metric)| metric.better != Better::Neither)
-            .map(|(scenario, metric)| Figure {
-                values: dataset
-                    .values(&scenario, &metric.name, |_| true)
-                    .into_iter()
-                    .map(|value| thin::round(value, DIGITS))
-                    .collect(),
-                scenario,
-                metric: metric.name,
-                unit: metric.unit,
-                better: metric.better,
-            })
-            .collect();
         Self {
+            figures: figures(dataset, &plan),
             plan,
             kernel: dataset.kernel.clone(),
             qemu: dataset.qemu.clone(),
-            figures,
         }
     }
 
     /// Read the file.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path)
-            .with_context(|| format!("reading the baseline {}", path.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} is no baseline", path.display()))
+        let text = fs::read_to_string(path).with_context(|| {
+            format!(
+                "reading the baseline {} (--update measures and writes it)",
+                path.display()
+            )
+        })?;
+        let parsed = serde_json::from_str(&text);
+        let mut baseline: Self =
+            parsed.with_context(|| format!("{} is no baseline", path.display()))?;
+        let main = baseline.plan.main_topology();
+        let unsaid = baseline.figures.iter_mut();
+        unsaid
+            .filter(|figure| figure.topology.is_empty())
+            .for_each(|figure| figure.topology.clone_from(&main));
+        Ok(baseline)
     }
 
     /// Write the file, a line for each figure.
@@ -169,24 +158,75 @@ impl Baseline {
         fs::write(path, text).with_context(|| format!("writing {}", path.display()))
     }
 
-    /// Hold `results` against it.
-    pub fn check<'a>(&'a self, dataset: &Dataset) -> Vec<Check<'a>> {
-        let check = |figure: &'a Figure| {
-            let values = dataset.values(&figure.scenario, &figure.metric, |_| true);
-            let is_whole = !values.is_empty() && values.len() == dataset.samples.len();
-            let now = Spread::of(&values).filter(|_| is_whole).map(|s| s.median);
-            Check {
-                figure,
-                now,
-                verdict: now.map_or(Verdict::Missing, |now| figure.judge(now)),
-                wild: figure.wild(dataset),
-            }
-        };
-        self.figures.iter().map(check).collect()
+    /// Hold `results` against it: a check for each figure of the baseline, then one
+    /// for each that is new.
+    pub fn check(&self, dataset: &Dataset) -> Vec<Check> {
+        let known = self.figures.iter().map(|figure| figure.check(dataset));
+        let is_new = |now: &Figure| !self.figures.iter().any(|figure| figure.is_same_as(now));
+        let new = figures(dataset, &self.plan).into_iter().filter(is_new);
+        let new = new.map(|figure| Check {
+            now: Spread::of(&figure.values).map(|spread| spread.median),
+            verdict: Verdict::New,
+            wild: None,
+            figure,
+        });
+        known.chain(new).collect()
     }
 }
 
+/// All figures of `dataset` that count: headlines, and details that `plan` names.
+fn figures(dataset: &Dataset, plan: &GatePlan) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (topology, _) in dataset.machines() {
+        let is_here = |sample: &Sample| sample.topology == topology;
+        let details = plan.details.iter().map(String::as_str);
+        let counted = dataset.figures(is_here, &details.collect::<Vec<_>>());
+        let counted = counted
+            .into_iter()
+            .filter(|(_, metric)| metric.better != Better::Neither);
+        figures.extend(counted.map(|(scenario, metric)| {
+            Figure {
+                values: dataset
+                    .values(&scenario, &metric.name, is_here)
+                    .into_iter()
+                    .map(|value| thin::round(value, DIGITS))
+                    .collect(),
+                topology: topology.to_string(),
+                scenario,
+                metric: metric.name,
+                unit: metric.unit,
+                better: metric.better,
+            }
+        }));
+    }
+    figures
+}
+
 impl Figure {
+    fn is_same_as(&self, other: &Self) -> bool {
+        (&self.topology, &self.scenario, &self.metric)
+            == (&other.topology, &other.scenario, &other.metric)
+    }
+
+    fn check(&self, dataset: &Dataset) -> Check {
+        let is_here = |sample: &Sample| sample.topology == self.topology;
+        let values = dataset.values(&self.scenario, &self.metric, is_here);
+        let nr_samples = dataset.samples.iter().filter(|one| is_here(one)).count();
+        let is_whole = !values.is_empty() && values.len() == nr_samples;
+        let now = Spread::of(&values).filter(|_| is_whole).map(|s| s.median);
+        let wild = self.wild(dataset);
+        let verdict = match now.map_or(Verdict::Missing, |now| self.judge(now)) {
+            Verdict::Same | Verdict::Better if wild.is_some() => Verdict::Wild,
+            verdict => verdict,
+        };
+        Check {
+            figure: self.clone(),
+            now,
+            verdict,
+            wild,
+        }
+    }
+
     /// How bad a value is: the smaller, the better.
     fn badness(&self, value: f64) -> f64 {
         compare::badness(self.better, value).unwrap_or(value)
@@ -236,9 +276,15 @@ impl Figure {
         let worst = dataset
             .samples
             .iter()
+            .filter(|sample| sample.topology == self.topology)
             .filter_map(value)
             .max_by(|a, b| self.badness(a.1).total_cmp(&self.badness(b.1)));
         worst.filter(|&(_, value)| self.better != Better::Neither && self.badness(value) > limit)
+    }
+
+    fn title(&self) -> String {
+        let title = format!("{} {}", self.metric, self.unit);
+        title.trim().to_string()
     }
 
     /// The values that are allowed, in words.
@@ -260,9 +306,10 @@ impl Figure {
     }
 }
 
-/// Is any figure worse, or gone?
+/// Is any figure worse, if only under one seed, or gone?
 pub fn is_worse(checks: &[Check]) -> bool {
-    let is_bad = |check: &Check| matches!(check.verdict, Verdict::Worse | Verdict::Missing);
+    use Verdict::{Missing, Wild, Worse};
+    let is_bad = |check: &Check| matches!(check.verdict, Worse | Wild | Missing);
     checks.iter().any(is_bad)
 }
 
@@ -270,10 +317,10 @@ pub fn is_worse(checks: &[Check]) -> bool {
 pub fn table(checks: &[Check]) -> String {
     let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
     let mut lines: Vec<Vec<String>> = vec![words(&[
-        "scenario", "figure", "baseline", "of seeds", "now", "allowed", "",
+        "machine", "scenario", "figure", "baseline", "of seeds", "now", "allowed", "",
     ])];
     for check in checks {
-        let figure = check.figure;
+        let figure = &check.figure;
         let Some(spread) = Spread::of(&figure.values) else {
             continue;
         };
@@ -281,13 +328,17 @@ pub fn table(checks: &[Check]) -> String {
             Verdict::Same => "",
             Verdict::Better => "better",
             Verdict::Worse => "WORSE",
+            Verdict::Wild => "WILD",
             Verdict::Missing => "MISSING",
+            Verdict::New => {
+                lines.push(new_line(check));
+                continue;
+            }
         };
         lines.push(vec![
+            figure.topology.clone(),
             figure.scenario.clone(),
-            format!("{} {}", figure.metric, figure.unit)
-                .trim()
-                .to_string(),
+            figure.title(),
             table::value(spread.median),
             format!("{}..{}", table::value(spread.min), table::value(spread.max)),
             check.now.map_or("-".to_string(), table::value),
@@ -301,23 +352,40 @@ pub fn table(checks: &[Check]) -> String {
     text::align(&lines)
 }
 
+/// A figure that the baseline does not have: it is told and judges nothing.
+fn new_line(check: &Check) -> Vec<String> {
+    let figure = &check.figure;
+    vec![
+        figure.topology.clone(),
+        figure.scenario.clone(),
+        figure.title(),
+        "-".to_string(),
+        "-".to_string(),
+        check.now.map_or("-".to_string(), table::value),
+        "any".to_string(),
+        "new figure".to_string(),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::Metric;
     use crate::testing;
 
     fn plan() -> GatePlan {
         GatePlan {
-            cpus: 4,
             scenarios: vec!["saturation".into()],
             seconds: 1.0,
             baseline_seeds: 3,
             seeds: 2,
+            ..GatePlan::first(None)
         }
     }
 
     fn figure(unit: &str, better: Better, values: &[f64]) -> Figure {
         Figure {
+            topology: "1x1x4x1".into(),
             scenario: "x".into(),
             metric: "missed".into(),
             unit: unit.into(),
@@ -382,15 +450,75 @@ mod tests {
     }
 
     #[test]
-    fn a_wild_seed_is_shown_and_does_not_fail_by_itself() {
+    fn a_wild_seed_fails_however_good_the_median_is() {
         let baseline = Baseline::of(&testing::dataset(&[("a", &[1.0, 1.2, 1.1])]), plan());
         let now = testing::dataset(&[("a", &[1.0, 1.1, 9.0])]);
         let checks = baseline.check(&now);
-        assert!(!is_worse(&checks));
         assert_eq!(checks[0].wild, Some((3, 9.0)));
-        assert!(table(&checks).contains("(seed 3: 9.00)"));
+        assert_eq!(checks[0].now, Some(1.1));
+        assert!(is_worse(&checks));
+        assert!(table(&checks).contains("WILD (seed 3: 9.00)"));
         let calm = testing::dataset(&[("a", &[1.0, 1.1, 1.9])]);
-        assert_eq!(baseline.check(&calm)[0].wild, None);
+        let checks = baseline.check(&calm);
+        assert_eq!((checks[0].wild, is_worse(&checks)), (None, false));
+    }
+
+    /// `dataset` with a detail of this value in each sample.
+    fn with_detail(mut dataset: Dataset, name: &str, value: f64) -> Dataset {
+        for sample in &mut dataset.samples {
+            let detail = Metric {
+                headline: false,
+                ..testing::metric(name, value, "", Better::Lower)
+            };
+            sample.result.scenarios[0].metrics.push(detail);
+        }
+        dataset
+    }
+
+    #[test]
+    fn details_that_the_plan_names_are_held_and_others_are_not() {
+        let data = || testing::dataset(&[("a", &[1.0, 1.2])]);
+        let of = |name: &str, value| with_detail(data(), name, value);
+        let baseline = Baseline::of(&of("migrations_per_preemption", 0.1), plan());
+        assert_eq!(baseline.figures.len(), 2);
+        let now = |value| baseline.check(&of("migrations_per_preemption", value));
+        assert!(!is_worse(&now(0.19)));
+        assert!(is_worse(&now(0.21)));
+        assert_eq!(Baseline::of(&of("switches", 0.1), plan()).figures.len(), 1);
+    }
+
+    #[test]
+    fn a_figure_that_the_baseline_does_not_have_is_told_and_fails_nothing() {
+        let data = || testing::dataset(&[("a", &[1.0, 1.2])]);
+        let baseline = Baseline::of(&data(), plan());
+        let mut now = with_detail(data(), "migrations_per_preemption", 3.0);
+        let mut elsewhere = data().samples;
+        elsewhere[0].topology = "1x2x2x1".into();
+        elsewhere.truncate(1);
+        now.samples.extend(elsewhere);
+        let checks = baseline.check(&now);
+        let verdicts: Vec<Verdict> = checks.iter().map(|check| check.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Same, Verdict::New, Verdict::New]);
+        assert_eq!(checks[2].figure.topology, "1x2x2x1");
+        assert!(!is_worse(&checks));
+        assert_eq!(table(&checks).matches("new figure").count(), 2);
+    }
+
+    #[test]
+    fn each_machine_is_held_against_its_own_baseline() {
+        let on = |topology: &str, values: &[f64]| {
+            let mut dataset = testing::dataset(&[("a", values)]);
+            let samples = dataset.samples.iter_mut();
+            samples.for_each(|sample| sample.topology = topology.into());
+            dataset
+        };
+        let both = |one: &[f64], two: &[f64]| {
+            Dataset::merge(vec![on("1x1x4x1", one), on("1x2x2x1", two)]).unwrap()
+        };
+        let baseline = Baseline::of(&both(&[1.0, 1.2], &[4.0, 4.2]), plan());
+        let checks = baseline.check(&both(&[1.0, 1.2], &[4.0, 4.2]));
+        assert!(checks.len() == 2 && !is_worse(&checks));
+        assert!(is_worse(&baseline.check(&both(&[4.0, 4.2], &[4.0, 4.2]))));
     }
 
     #[test]

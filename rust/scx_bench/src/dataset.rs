@@ -264,6 +264,15 @@ impl Dataset {
     /// The headline figures that any sample has: (scenario, figure), in the order
     /// of the scenarios.
     pub fn headlines(&self, is_meant: impl Fn(&Sample) -> bool) -> Vec<(String, Metric)> {
+        self.figures(is_meant, &[])
+    }
+
+    /// The same, with the figures among `details` that are no headlines.
+    pub fn figures(
+        &self,
+        is_meant: impl Fn(&Sample) -> bool,
+        details: &[&str],
+    ) -> Vec<(String, Metric)> {
         let samples: Vec<&Sample> = self.samples.iter().filter(|&s| is_meant(s)).collect();
         let mut found: Vec<(String, Metric)> = Vec::new();
         for scenario in SCENARIOS.iter().chain(EXTRA_SCENARIOS) {
@@ -272,7 +281,8 @@ impl Dataset {
             for metric in results.flat_map(|result| &result.metrics) {
                 let is_known =
                     |(id, other): &(String, Metric)| id == scenario.id && other.name == metric.name;
-                if metric.headline && !found.iter().any(is_known) {
+                let counts = metric.headline || details.contains(&metric.name.as_str());
+                if counts && !found.iter().any(is_known) {
                     found.push((scenario.id.to_string(), metric.clone()));
                 }
             }

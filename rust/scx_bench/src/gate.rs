@@ -1,46 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `scx_bench gate`: has a scheduler become worse than its baseline?
 //!
-//! A few scenarios, short and in the guest. The baseline says itself what is
-//! run, so that both are always the same.
+//! A few scenarios, short and in the guest, each machine of the plan in turn.
 //!
-//! Not here: how a figure is judged (`baseline`).
+//! Not here: what is run (`gate_plan`), how a figure is judged (`baseline`).
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use scx_guest::Topology;
 
-use crate::baseline::{self, Baseline, GatePlan};
-use crate::boots::{self, BootArgs, Measured, Plan};
+use crate::baseline::{self, Baseline};
+use crate::boots::{self, BootArgs, Plan};
+use crate::dataset::Dataset;
+use crate::gate_plan::{GatePlan, GateRun};
 use crate::scenario;
 use crate::spec::SpecArgs;
 use crate::table;
 use crate::text;
 
-/// What is run for a first baseline: a latency, a storm, deadlines of both
-/// kinds, a round trip, a start, weights and starvation. About 100 s of wall
-/// time with two guests at a time.
-const SCENARIOS: &[&str] = &[
-    "saturation",
-    "storm",
-    "frames60",
-    "audio",
-    "pipe",
-    "launch",
-    "nice",
-    "flood",
-];
-const CPUS: u32 = 4;
-const SECONDS: f64 = 1.5;
-const BASELINE_SEEDS: u64 = 8;
-const SEEDS: u64 = 4;
-
 /// Compare a scheduler with its baseline.
 #[derive(Debug, Clone, clap::Args)]
 pub struct GateArgs {
-    /// File with the baseline. It says what is run: to change that, change `plan` in it and
-    /// update.
+    /// File with the baseline, to be committed with the scheduler. It says what is run: to
+    /// change that, change `plan` in it and update.
     #[arg(long, value_name = "FILE")]
     pub baseline: PathBuf,
     /// The scheduler, as in `scx_bench guest`.
@@ -49,6 +32,10 @@ pub struct GateArgs {
     /// Measure the baseline anew and write it.
     #[arg(long)]
     pub update: bool,
+    /// Machine of a first baseline, as NODESxLLCSxCORESxTHREADS or by the name of a preset; 4
+    /// CPUs without it.
+    #[arg(long, value_name = "SHAPE", requires = "update")]
+    pub topology: Option<Topology>,
     /// How guests are booted.
     #[command(flatten)]
     pub boot: BootArgs,
@@ -91,8 +78,16 @@ pub fn run(args: &GateArgs) -> Result<bool> {
 fn update(args: &GateArgs) -> Result<bool> {
     let plan = match args.baseline.exists() {
         true => Baseline::read(&args.baseline)?.plan,
-        false => first_plan(),
+        false => GatePlan::first(args.topology),
     };
+    if let Some(topology) = args.topology {
+        ensure!(
+            plan.main_topology() == topology.to_string(),
+            "{} is of {}; to change that, change `plan` in it",
+            args.baseline.display(),
+            plan.main_topology()
+        );
+    }
     let seeds = plan.baseline_seeds;
     let measured = measure(args, &plan, seeds)?;
     let dataset = &measured.dataset;
@@ -110,13 +105,15 @@ fn update(args: &GateArgs) -> Result<bool> {
     Ok(true)
 }
 
-fn first_plan() -> GatePlan {
-    GatePlan {
-        cpus: CPUS,
-        scenarios: SCENARIOS.iter().map(|id| id.to_string()).collect(),
-        seconds: SECONDS,
-        baseline_seeds: BASELINE_SEEDS,
-        seeds: SEEDS,
+/// What was measured on all machines.
+struct Measured {
+    dataset: Dataset,
+    parts: Vec<boots::Measured>,
+}
+
+impl Measured {
+    fn check_kept(&self) -> Result<()> {
+        self.parts.iter().try_for_each(boots::Measured::check_kept)
     }
 }
 
@@ -126,37 +123,33 @@ fn measure(args: &GateArgs, plan: &GatePlan, seeds: u64) -> Result<Measured> {
         peers: None,
     };
     let specs = sched.specs()?;
-    if specs.len() > 1 {
-        bail!(
-            "a baseline is of one scheduler, and `{}` names more",
-            args.sched
-        );
-    }
-    let topology = Topology::flat(plan.cpus);
-    topology.check()?;
-    boots::measure(Plan {
-        specs,
-        topologies: vec![topology],
-        seeds,
-        scenarios: scenario::select(&plan.scenarios.join(","))?,
-        seconds: Some(plan.seconds),
-        with_cost: false,
-        committed: None,
-        renew: false,
-        identities: Default::default(),
-        boot: args.boot.clone(),
+    ensure!(
+        specs.len() == 1,
+        "a baseline is of one scheduler, and `{}` names more",
+        args.sched
+    );
+    let measure = |run: GateRun| {
+        boots::measure(Plan {
+            specs: specs.clone(),
+            topologies: vec![run.topology.parse()?],
+            seeds,
+            scenarios: scenario::select(&run.scenarios.join(","))?,
+            seconds: Some(plan.seconds),
+            with_cost: false,
+            committed: None,
+            renew: false,
+            identities: Default::default(),
+            boot: args.boot.clone(),
+        })
+    };
+    let parts: Vec<boots::Measured> = plan
+        .runs()?
+        .into_iter()
+        .map(measure)
+        .collect::<Result<_>>()?;
+    let datasets = parts.iter().map(|part| part.dataset.clone());
+    Ok(Measured {
+        dataset: Dataset::merge(datasets.collect())?,
+        parts,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_plan_names_scenarios_that_exist() {
-        let plan = first_plan();
-        let chosen = scenario::select(&plan.scenarios.join(",")).unwrap();
-        assert_eq!(chosen.len(), plan.scenarios.len());
-        assert!(plan.seeds <= plan.baseline_seeds);
-    }
 }

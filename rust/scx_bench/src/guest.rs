@@ -31,7 +31,8 @@ pub struct GuestArgs {
     /// Numbers of CPUs, separated by commas.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4")]
     pub cpus: Vec<u32>,
-    /// Topologies instead, as NODESxLLCSxCORESxTHREADS, separated by commas.
+    /// Topologies instead, as NODESxLLCSxCORESxTHREADS, separated by commas; or shapes of
+    /// machines that people have: 8core, 16core-2ccx, 13900k, 2socket-64.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub topology: Vec<Topology>,
     /// Samples of each figure: seeds 1 to N.

@@ -14,7 +14,8 @@
 //! - `dataset` is everything that was measured; `compare` computes from it (`tolerance`
 //!   is what may differ), `text`
 //!   shows that as tables, `report` as a page, `prometheus` for machines (`output`
-//!   is what a command writes); `gate` holds it against a `baseline`.
+//!   is what a command writes); `gate` runs a `gate_plan` and holds it
+//!   against a `baseline`.
 //!
 //! Three names to tell apart: `result` is of one boot, `table` prints a line or a
 //! value on the terminal, `shared` is the memory that processes share. Committed
@@ -32,6 +33,7 @@ pub mod cost;
 pub mod dataset;
 pub mod events;
 pub mod gate;
+pub mod gate_plan;
 pub mod guest;
 pub mod host;
 pub mod interrupt;

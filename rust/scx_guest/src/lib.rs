@@ -54,4 +54,4 @@ pub use guest::{Clock, Guest, Outcome, describe_setup};
 pub use initramfs::{find_program, has_applet};
 pub use kernel::{HOST, Kernel, built_kernels_dir, default_cache_dir};
 pub use shell::quote;
-pub use topology::{NR_CPUS_MAX, Topology};
+pub use topology::{NR_CPUS_MAX, PRESETS, Topology};

@@ -30,7 +30,8 @@ struct Options {
     #[arg(long, value_name = "N", conflicts_with = "topology")]
     cpus: Option<u32>,
 
-    /// Shape of the machine as NODESxLLCSxCORESxTHREADS, such as 2x1x2x2.
+    /// Shape of the machine as NODESxLLCSxCORESxTHREADS, such as 2x1x2x2, or of one that people
+    /// have: 8core, 16core-2ccx, 13900k, 2socket-64.
     #[arg(long, value_name = "SHAPE")]
     topology: Option<Topology>,
 

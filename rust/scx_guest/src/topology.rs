@@ -12,6 +12,31 @@ use std::str::FromStr;
 
 use crate::{Error, Result};
 
+/// Shapes of machines that people have, by name, as far as a guest can be like them:
+/// all its cores, caches and packages are alike.
+pub const PRESETS: &[(&str, Topology, &str)] = &[
+    (
+        "8core",
+        Topology::new(1, 1, 8, 2),
+        "8 cores of two threads below one cache, such as a Ryzen of one CCX",
+    ),
+    (
+        "16core-2ccx",
+        Topology::new(1, 2, 8, 2),
+        "the same twice, such as a Ryzen of two CCX",
+    ),
+    (
+        "13900k",
+        Topology::new(1, 1, 24, 1),
+        "24 cores below one cache; that 8 of them have two threads and 16 are slower is not told",
+    ),
+    (
+        "2socket-64",
+        Topology::new(2, 1, 16, 2),
+        "64 CPUs on two nodes of 16 cores with two threads",
+    ),
+];
+
 /// As many CPUs as the machine type can have.
 pub const NR_CPUS_MAX: u32 = 255;
 
@@ -96,10 +121,15 @@ impl FromStr for Topology {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        if let Some((_, topology, _)) = PRESETS.iter().find(|(name, ..)| *name == text) {
+            return Ok(*topology);
+        }
         let bad = || {
+            let names: Vec<&str> = PRESETS.iter().map(|(name, ..)| *name).collect();
             Error::Topology(format!(
                 "{text:?} is not NODESxLLCSxCORESxTHREADS, such as 2x1x2x2 for two nodes with \
-                 one cache of two cores with two threads"
+                 one cache of two cores with two threads, nor one of {}",
+                names.join(", ")
             ))
         };
         let numbers = text
@@ -132,6 +162,19 @@ mod tests {
     fn text_and_topology_are_the_same_both_ways() {
         let topology = Topology::new(2, 1, 4, 2);
         assert_eq!(topology.to_string().parse::<Topology>().unwrap(), topology);
+    }
+
+    #[test]
+    fn presets_are_shapes_that_a_guest_can_have() {
+        for (name, topology, about) in PRESETS {
+            assert_eq!(name.parse::<Topology>().unwrap(), *topology, "{about}");
+            topology.check().unwrap();
+        }
+        let cpus = ["8core", "16core-2ccx", "13900k", "2socket-64"]
+            .map(|name| name.parse::<Topology>().unwrap().nr_cpus());
+        assert_eq!(cpus, [16, 32, 24, 64]);
+        let error = "9core".parse::<Topology>().unwrap_err().to_string();
+        assert!(error.contains("16core-2ccx"), "{error}");
     }
 
     #[test]
