@@ -379,7 +379,7 @@ mod tests {
             seconds: 1.0,
             baseline_seeds: 3,
             seeds: 2,
-            ..GatePlan::first(None)
+            ..GatePlan::first(None, &[])
         }
     }
 

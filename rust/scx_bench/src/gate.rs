@@ -36,6 +36,10 @@ pub struct GateArgs {
     /// CPUs without it.
     #[arg(long, value_name = "SHAPE", requires = "update")]
     pub topology: Option<Topology>,
+    /// Scenarios of a first baseline, separated by commas; see `scx_bench list`. A choice without
+    /// it.
+    #[arg(long, value_name = "LIST", requires = "update")]
+    pub scenario: Option<String>,
     /// How guests are booted.
     #[command(flatten)]
     pub boot: BootArgs,
@@ -76,18 +80,18 @@ pub fn run(args: &GateArgs) -> Result<bool> {
 }
 
 fn update(args: &GateArgs) -> Result<bool> {
-    let plan = match args.baseline.exists() {
-        true => Baseline::read(&args.baseline)?.plan,
-        false => GatePlan::first(args.topology),
+    let is_first = !args.baseline.exists();
+    ensure!(
+        is_first || (args.topology.is_none() && args.scenario.is_none()),
+        "--topology and --scenario are for a first baseline; to change what {} runs, change \
+         `plan` in it",
+        args.baseline.display()
+    );
+    let plan = match (is_first, &args.scenario) {
+        (false, _) => Baseline::read(&args.baseline)?.plan,
+        (true, None) => GatePlan::first(args.topology, &[]),
+        (true, Some(list)) => GatePlan::first(args.topology, &scenario::select(list)?),
     };
-    if let Some(topology) = args.topology {
-        ensure!(
-            plan.main_topology() == topology.to_string(),
-            "{} is of {}; to change that, change `plan` in it",
-            args.baseline.display(),
-            plan.main_topology()
-        );
-    }
     let seeds = plan.baseline_seeds;
     let measured = measure(args, &plan, seeds)?;
     let dataset = &measured.dataset;

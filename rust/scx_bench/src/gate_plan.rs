@@ -7,6 +7,8 @@ use anyhow::{Result, ensure};
 use scx_guest::Topology;
 use serde::{Deserialize, Serialize};
 
+use crate::scenario::Scenario;
+
 /// What is run for a first baseline: a latency, a storm, deadlines of both
 /// kinds, a round trip, a start, weights and starvation. About 100 s of wall
 /// time with two guests at a time.
@@ -68,12 +70,17 @@ pub struct GateRun {
 }
 
 impl GatePlan {
-    /// The plan of a first baseline, on `topology` instead of the usual machine.
-    pub fn first(topology: Option<Topology>) -> Self {
+    /// The plan of a first baseline, on `topology` instead of the usual machine and
+    /// with `scenarios` instead of the usual ones if there are any.
+    pub fn first(topology: Option<Topology>, scenarios: &[&Scenario]) -> Self {
+        let named = scenarios.iter().map(|scenario| scenario.id.to_string());
         Self {
             cpus: topology.map_or(CPUS, |topology| topology.nr_cpus()),
             topology: topology.map(|topology| topology.to_string()),
-            scenarios: words(SCENARIOS),
+            scenarios: match scenarios {
+                [] => words(SCENARIOS),
+                _ => named.collect(),
+            },
             more: more(),
             details: details(),
             seconds: SECONDS,
@@ -134,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_first_plan_names_scenarios_that_exist() {
-        let plan = GatePlan::first(None);
+        let plan = GatePlan::first(None, &[]);
         for run in plan.runs().unwrap() {
             let chosen = scenario::select(&run.scenarios.join(",")).unwrap();
             assert_eq!(chosen.len(), run.scenarios.len());
@@ -159,10 +166,12 @@ mod tests {
 
     #[test]
     fn a_machine_is_run_once_with_all_of_its_scenarios() {
-        let plan = GatePlan::first(Some(TWO_LLCS));
+        let plan = GatePlan::first(Some(TWO_LLCS), &[]);
         let runs = plan.runs().unwrap();
         assert_eq!(runs.len(), 1);
         assert!(runs[0].scenarios.contains(&"fair".to_string()));
+        let one = GatePlan::first(None, &scenario::select("pipe").unwrap());
+        assert_eq!(one.scenarios, ["pipe"]);
         let nices = runs[0].scenarios.iter().filter(|id| *id == "nice");
         assert_eq!((nices.count(), plan.cpus), (1, 4));
     }
