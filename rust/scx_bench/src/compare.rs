@@ -92,6 +92,11 @@ impl Row {
         (a != b).then_some(outcome)
     }
 
+    /// Is cell `a` better than cell `b`?
+    pub fn is_better(&self, a: usize, b: usize) -> bool {
+        self.duel(a, b) == Some(Ordering::Less)
+    }
+
     /// Is there a value that lies in the ranges of both cells?
     fn overlap(&self, a: usize, b: usize) -> bool {
         let cell = |column: usize| self.cells.get(column).copied().flatten();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the front page shows is what the committed results give: the picture,
-//! and the table between its marks.
+//! What the pages show is what the committed results give: the report, the front
+//! picture, and README's tables between their marks.
 
 #![allow(clippy::expect_used)]
 
@@ -8,11 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What renews both, from the root of the repository.
-const RENEW: &str = "report docs/bench/results --label pandemonium=scx_pandemonium \
-                     --picture docs/bench/frames.svg --score README.md";
+/// What `cargo xtask report` runs from the root of the repository.
+const RENEW: &str = "report docs/bench/results --label pandemonium=scx_pandemonium --html \
+                     docs/bench/report.html --picture docs/bench/frames.svg --score README.md";
 
-const PAGES: [&str; 2] = ["docs/bench/frames.svg", "README.md"];
+const PAGES: [&str; 3] = [
+    "docs/bench/report.html",
+    "docs/bench/frames.svg",
+    "README.md",
+];
 
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -20,7 +24,7 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn picture_and_table_are_made_from_the_committed_results() {
+fn all_pages_are_made_from_the_committed_results() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::create_dir_all(dir.path().join("docs/bench")).expect("directories");
     let results = "docs/bench/results";
@@ -37,8 +41,7 @@ fn picture_and_table_are_made_from_the_committed_results() {
         let read = |root: &Path| fs::read_to_string(root.join(page)).expect("it is there");
         assert!(
             read(dir.path()) == read(&root()),
-            "{page} is not what docs/bench/results gives; from the root of the repository: \
-             cargo run --release -p scx_bench --bin scx_bench -- {RENEW}"
+            "{page} is not what docs/bench/results gives: cargo xtask report"
         );
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The tasks of this repository: `cargo xtask run`, `test`, `bench`, `kernel`, `setup`.
+//! The tasks of this repository: `cargo xtask run`, `test`, `bench`, `report`,
+//! `kernel`, `setup`.
 //!
 //! Each command first installs what it needs and does not find, then builds,
 //! then does its work. A failure is one line on stderr and a non-zero exit;
@@ -13,6 +14,7 @@ mod identity;
 mod interrupt;
 mod kernel;
 mod process;
+mod report;
 mod run;
 mod setup;
 mod test;
@@ -42,6 +44,8 @@ enum Cmd {
     Test(test::Args),
     /// Measure schedulers in the guest; the arguments are those of `scx_bench guest`
     Bench(bench::Args),
+    /// Make the report, the front picture and README's tables anew from the committed results
+    Report(report::Args),
     /// Build the second test kernel (6.12, 1000 Hz) from Debian's sources
     Kernel(kernel::Args),
     /// Install what the other commands need, and nothing else
@@ -70,6 +74,7 @@ fn execute(command: Cmd) -> Result<()> {
         Cmd::Run(args) => run::main(&args),
         Cmd::Test(args) => test::main(&args),
         Cmd::Bench(args) => bench::main(&args),
+        Cmd::Report(args) => report::main(&args),
         Cmd::Kernel(args) => kernel::main(&args),
         Cmd::Setup(args) => setup::main(&args),
     }

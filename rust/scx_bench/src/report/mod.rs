@@ -4,12 +4,13 @@
 //! The page is a single file without scripts, fonts or pictures from elsewhere,
 //! so it can be mailed, committed and read in ten years. `model` is what it shows,
 //! also put into it as JSON; `page` is its text, `tables` and `chart` are what
-//! stands in it, `style.css` is how it looks. `picture` and `score` are for a
-//! front page.
+//! stands in it, `style.css` is how it looks. `picture`, `front` and `score` are
+//! for a front page.
 //!
 //! Not here: what is computed (`compare`), tables on the terminal (`text`).
 
 mod chart;
+mod front;
 mod model;
 mod page;
 mod picture;
@@ -50,7 +51,8 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub picture: Option<PathBuf>,
     /// Renew the table of better and worse figures in this Markdown file, between the lines
-    /// `<!-- score:begin -->` and `<!-- score:end -->`.
+    /// `<!-- score:begin -->` and `<!-- score:end -->`; and between `<!-- front:begin -->` and
+    /// `<!-- front:end -->`, if it has those, that of a few figures.
     #[arg(long, value_name = "FILE")]
     pub score: Option<PathBuf>,
     /// What the results are about: its losses are listed. Without it, what the results say.
@@ -90,8 +92,13 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
     if let Some(path) = &args.score {
         let page =
             fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        let page = score::renew(&page, &score::markdown(&dataset)?)
-            .with_context(|| format!("renewing {}", path.display()))?;
+        let renewing = || format!("renewing {}", path.display());
+        let mut page =
+            score::renew(&page, "score", &score::markdown(&dataset)?).with_context(renewing)?;
+        if page.contains(&score::marks("front").0) {
+            page =
+                score::renew(&page, "front", &front::markdown(&dataset)?).with_context(renewing)?;
+        }
         write_text(path, &page)?;
     }
     Ok(dataset.is_whole())

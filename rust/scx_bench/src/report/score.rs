@@ -13,10 +13,6 @@ use crate::spec;
 /// Longest line of a page of text.
 const COLUMNS: usize = 110;
 
-/// What the table stands between.
-const BEGIN: &str = "<!-- score:begin -->\n";
-const END: &str = "<!-- score:end -->\n";
-
 /// The table with the rule that made it, as Markdown.
 pub fn markdown(dataset: &Dataset) -> Result<String> {
     let subject = dataset
@@ -68,7 +64,7 @@ pub fn markdown(dataset: &Dataset) -> Result<String> {
 }
 
 /// `text` in lines of at most [`COLUMNS`] characters.
-fn wrap(text: &str) -> String {
+pub fn wrap(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -83,12 +79,19 @@ fn wrap(text: &str) -> String {
     lines.join("\n")
 }
 
-/// `page` with `table` between the two lines that mark its place.
-pub fn renew(page: &str, table: &str) -> Result<String> {
-    let missing = || format!("there are no lines {} and {}", BEGIN.trim(), END.trim());
-    let (before, rest) = page.split_once(BEGIN).with_context(missing)?;
-    let (_, after) = rest.split_once(END).with_context(missing)?;
-    Ok(format!("{before}{BEGIN}{table}{END}{after}"))
+/// `page` with `table` between the two lines that mark the place of `name`.
+pub fn renew(page: &str, name: &str, table: &str) -> Result<String> {
+    let (begin, end) = marks(name);
+    let missing = || format!("there are no lines {} and {}", begin.trim(), end.trim());
+    let (before, rest) = page.split_once(&begin).with_context(missing)?;
+    let (_, after) = rest.split_once(&end).with_context(missing)?;
+    Ok(format!("{before}{begin}{table}{end}{after}"))
+}
+
+/// The lines between which the table `name` stands.
+pub fn marks(name: &str) -> (String, String) {
+    let line = |word: &str| format!("<!-- {name}:{word} -->\n");
+    (line("begin"), line("end"))
 }
 
 #[cfg(test)]
@@ -123,9 +126,11 @@ mod tests {
 
     #[test]
     fn only_what_is_between_the_marks_is_renewed() {
-        let page = format!("a\n{BEGIN}old\n{END}b\n");
-        let new = renew(&page, "new\n").unwrap();
-        assert_eq!(new, format!("a\n{BEGIN}new\n{END}b\n"));
-        assert!(renew("a\n", "new\n").is_err());
+        let (begin, end) = marks("score");
+        let page = format!("a\n{begin}old\n{end}b\n");
+        let new = renew(&page, "score", "new\n").unwrap();
+        assert_eq!(new, format!("a\n{begin}new\n{end}b\n"));
+        assert!(renew("a\n", "score", "new\n").is_err());
+        assert!(renew(&page, "front", "new\n").is_err());
     }
 }
