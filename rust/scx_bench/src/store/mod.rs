@@ -4,8 +4,8 @@
 //! On this machine a result is kept whole, under a hash of all that it depends
 //! on (`key`). In a directory to be committed it is made small (`thin`) and the
 //! file says what it depends on, so that it is found again on any machine. When
-//! that has changed it is said what has ([`Store::differing`]), and only who asks
-//! for it has the new result take the place of the old one. Files are written
+//! that has changed it is said what has ([`Store::differing`]), and a new result
+//! takes the place of the old one only when that is asked for. Files are written
 //! beside their place and renamed: there is a whole result or none.
 //!
 //! Not here: what is measured (`boots`), what is computed from it (`compare`).
