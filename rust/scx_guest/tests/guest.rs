@@ -3,19 +3,12 @@
 //!
 //! The kernel is the one that `Kernel::find` gives, so `$SCX_GUEST_KERNEL`
 //! runs all of this in another. Few CPUs where their number does not matter:
-//! the kernel calibrates its timers for longer the more there are.
+//! the kernel calibrates its timers for longer the more there are. Each guest takes
+//! a whole core of the host, as many as the harness runs at a time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use scx_guest::{Error, Failure, Guest, Kernel, Outcome, Topology};
-
-/// One guest at a time, since each takes a whole CPU of the host.
-static TURN: Mutex<()> = Mutex::new(());
-
-fn take_turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn guest() -> Guest {
     Guest::new(&Kernel::find(None).unwrap_or_else(|error| panic!("{error}")))
@@ -39,7 +32,6 @@ fn failure(result: Result<Outcome, Error>) -> Failure {
 
 #[test]
 fn exit_code_output_report_programs_and_files_come_through() {
-    let _turn = take_turn();
     let guest = guest()
         .cpus(1)
         .seed(5)
@@ -77,7 +69,6 @@ const SCRIPT_OF_CHANCES: &str = "\
 
 #[test]
 fn two_runs_are_identical_and_another_seed_is_another_run() {
-    let _turn = take_turn();
     let run = |seed| {
         guest()
             .cpus(2)
@@ -95,7 +86,6 @@ fn two_runs_are_identical_and_another_seed_is_another_run() {
 
 #[test]
 fn the_kernel_sees_the_topology_that_was_asked_for() {
-    let _turn = take_turn();
     // Two nodes with two caches each, one core with two threads below each.
     let topology: Topology = "2x2x1x2".parse().unwrap();
     let script = "\
@@ -120,7 +110,6 @@ fn the_kernel_sees_the_topology_that_was_asked_for() {
 
 #[test]
 fn a_panic_is_reported_with_its_line() {
-    let _turn = take_turn();
     let result = run(guest().cpus(1), "echo c > /proc/sysrq-trigger");
     let Failure::Panic(line) = failure(result) else {
         panic!("not told as a panic")
@@ -130,7 +119,6 @@ fn a_panic_is_reported_with_its_line() {
 
 #[test]
 fn a_scheduler_error_is_found_even_on_a_silent_console() {
-    let _turn = take_turn();
     let script = "dmesg -n 1\n\
         echo '<3>sched_ext: BPF scheduler \"x\" disabled (runnable task stall)' > /dev/kmsg\n\
         echo done";
@@ -142,7 +130,6 @@ fn a_scheduler_error_is_found_even_on_a_silent_console() {
 
 #[test]
 fn a_warning_of_the_kernel_is_a_failure_even_on_a_silent_console() {
-    let _turn = take_turn();
     let script = "dmesg -n 1\n\
         echo '<4>WARNING: CPU: 0 PID: 1 at kernel/sched/ext.c:1 x' > /dev/kmsg\n\
         echo done";
@@ -154,7 +141,6 @@ fn a_warning_of_the_kernel_is_a_failure_even_on_a_silent_console() {
 
 #[test]
 fn running_out_of_memory_is_told_as_that() {
-    let _turn = take_turn();
     let result = run(
         guest().cpus(1).memory_mib(256),
         "tail /dev/zero; echo survived",
@@ -164,7 +150,6 @@ fn running_out_of_memory_is_told_as_that() {
 
 #[test]
 fn a_script_without_end_meets_the_time_limit() {
-    let _turn = take_turn();
     let limit = Duration::from_secs(3);
     // The limit runs from the start of QEMU, and holds during the boot too.
     let result = guest()
