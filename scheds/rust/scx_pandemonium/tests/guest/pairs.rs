@@ -20,17 +20,23 @@ crowd members $SECONDS pipe*$NR_EACH futex*$NR_EACH hog*$NR_HOGS
 stop INT
 ";
 
-/// Pairs beside hogs, how far from its due a hog may be, and the least and the
-/// most for a pair, of what a hog is due beside pairs that count as two.
+/// Pairs beside hogs, how far from its due a hog may be, and the least and the most
+/// for a pair, in percent of a fair share: what each gets if a pair, of which one task
+/// runs at a time, counts as one.
+///
+/// The floor says that no pair is starved: each gets half of a fair share at least. The
+/// ceiling says that none takes what is due to others: the shares of two tasks are due
+/// to a pair at most, and here and there some more.
 struct Load {
     nr_cpus: u32,
     nr_pairs: u32,
     nr_hogs: u32,
     seconds: u32,
     hog_tolerance_pct: u32,
-    pair_least_pct: u32,
     pair_most_pct: u32,
 }
+
+const PAIR_LEAST_PCT: u32 = 50;
 
 const FEW: Load = Load {
     nr_cpus: 2,
@@ -38,22 +44,19 @@ const FEW: Load = Load {
     nr_hogs: 6,
     seconds: SECONDS,
     hog_tolerance_pct: 20,
-    pair_least_pct: 70,
-    pair_most_pct: 240,
+    pair_most_pct: 171,
 };
 
 /// Longer and with more tolerance: what a task may be owed and may owe, 40 ms in
-/// all, is much of what it is due here. The bounds of a pair are what was seen, 54
-/// to 293%, with room; why pairs differ so much is not known. One that keeps its
-/// place for ever gets 1200% and leaves the others 17.
+/// all, is much of what it is due here. A pair that keeps its place for ever gets 900%
+/// and leaves the others 13.
 const CROWD: Load = Load {
     nr_cpus: 1,
     nr_pairs: 10,
     nr_hogs: 20,
     seconds: 6,
     hog_tolerance_pct: 35,
-    pair_least_pct: 33,
-    pair_most_pct: 400,
+    pair_most_pct: 250,
 };
 
 /// The longest time that a hog waits, or that a round trip takes.
@@ -70,7 +73,6 @@ fn share(kernel: &Kernel, load: &Load) -> Result<()> {
         nr_hogs,
         seconds,
         hog_tolerance_pct,
-        pair_least_pct,
         pair_most_pct,
     } = *load;
     let script = format!(
@@ -89,8 +91,8 @@ fn share(kernel: &Kernel, load: &Load) -> Result<()> {
                 due_most * (100 + hog_tolerance_pct) / 100,
             ),
             _ => (
-                due_least * pair_least_pct / 100,
-                due_least * pair_most_pct / 100,
+                due_most * PAIR_LEAST_PCT / 100,
+                due_most * pair_most_pct / 100,
             ),
         };
         told.check((least..=most).contains(&member.cpu), || {
