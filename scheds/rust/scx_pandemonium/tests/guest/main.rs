@@ -19,6 +19,7 @@ mod attach;
 mod classes;
 mod compositors;
 mod constants;
+mod counters;
 mod games;
 mod groups;
 mod hotplug;

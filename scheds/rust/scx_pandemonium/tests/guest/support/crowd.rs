@@ -5,6 +5,7 @@
 //!
 //! - `hog` never sleeps.
 //! - `builder` works for 50 ms and sleeps for 5 ms, again and again.
+//! - `brief` works for 1 ms and sleeps for 3 ms, again and again.
 //! - `wave` sleeps until all of its kind wake at the same moment, works for 20 ms
 //!   and is asleep for more than 200 ms before the next.
 //! - `pipe` and `futex` are pairs: two tasks that wake each other without a
@@ -61,6 +62,10 @@ const HOG: Habit = Habit {
 const BUILDER: Habit = Habit {
     burst: Duration::from_millis(50),
     pause: Pause::For(Duration::from_millis(5)),
+};
+const BRIEF: Habit = Habit {
+    burst: Duration::from_millis(1),
+    pause: Pause::For(Duration::from_millis(3)),
 };
 /// Twelve of them for each CPU use 48% of it; so the last one is done, even
 /// beside hogs, in time to sleep for 200 ms.
@@ -125,6 +130,7 @@ fn hire(kind: &str, plan: Plan) -> Result<JoinHandle<Result<Member>>> {
     let habit = match kind {
         "hog" => HOG,
         "builder" => BUILDER,
+        "brief" => BRIEF,
         "wave" => WAVE,
         "pipe" => return hire_pipe_pair("pipe", Duration::ZERO, plan),
         "uneven" => return hire_pipe_pair("uneven", UNEVEN_BURST, plan),
