@@ -3,7 +3,8 @@
 //! may ask (support/agent.rs).
 //!
 //! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
-//! - `freed ...`: see kicks.rs. `groups ...`: see groups.rs.
+//! - `freed ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
+//!   groups.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::support::agent;
-use crate::{groups, idle, kicks, roles};
+use crate::{gate, groups, idle, kicks, roles};
 
 /// Not a test but what the guest runs.
 #[test]
@@ -27,6 +28,7 @@ fn answer(words: &[&str]) -> Option<Result<String>> {
         ["leavers", words @ ..] => idle::leavers(words),
         ["freed", words @ ..] => kicks::freed(words),
         ["groups", words @ ..] => groups::churn(words),
+        ["children"] => gate::children(),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),
         ["young"] => roles::young(),

@@ -21,6 +21,7 @@ mod compositors;
 mod constants;
 mod counters;
 mod games;
+mod gate;
 mod groups;
 mod hotplug;
 mod idle;
