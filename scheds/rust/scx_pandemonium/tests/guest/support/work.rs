@@ -74,6 +74,14 @@ pub fn set_affinity(tid: i32, mask: u64) -> Result<()> {
     Ok(())
 }
 
+/// Give this thread, and those that it starts, priority `nice`.
+pub fn set_nice(nice: i32) -> Result<()> {
+    // SAFETY: takes and gives numbers.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    ensure!(result == 0, "no priority {nice}");
+    Ok(())
+}
+
 /// Start a process that does `life` and ends.
 pub fn fork(life: impl FnOnce() -> Result<()>) -> Result<libc::pid_t> {
     // SAFETY: the child has this thread only. The other one waits for it and
