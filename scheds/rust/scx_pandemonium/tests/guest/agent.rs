@@ -3,7 +3,7 @@
 //! may ask (support/agent.rs).
 //!
 //! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
-//! - `freed ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
+//! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
 //!   groups.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
@@ -26,8 +26,8 @@ fn answer(words: &[&str]) -> Option<Result<String>> {
         ["wander", words @ ..] => idle::wander(words),
         ["sleepers", words @ ..] => idle::sleepers(words),
         ["leavers", words @ ..] => idle::leavers(words),
-        ["freed", words @ ..] => kicks::freed(words),
         ["groups", words @ ..] => groups::churn(words),
+        ["idle-waits", words @ ..] => kicks::idle_waits(words),
         ["children"] => gate::children(),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),

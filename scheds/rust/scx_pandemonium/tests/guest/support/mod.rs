@@ -46,8 +46,9 @@
 //! 3. [`told`]: what the script told, and checks of it. A failure says how to
 //!    repeat the very same run from a shell.
 //! 4. [`agent`]: the test program as a program of the guest, with [`load`] and
-//!    [`crowd`] made of [`work`], [`telemetry`] of an scx_stats server, and
-//!    [`trace`] of the kernel to compare that with.
+//!    [`crowd`] made of [`work`], [`telemetry`] of an scx_stats server, [`trace`] of
+//!    the kernel to compare that with, and [`idle_waits`], how long tasks wait while a
+//!    CPU is idle.
 //!
 //! # Limits
 //!
@@ -60,6 +61,7 @@ use std::thread;
 
 pub mod agent;
 pub mod crowd;
+pub mod idle_waits;
 pub mod kernels;
 pub mod load;
 pub mod telemetry;

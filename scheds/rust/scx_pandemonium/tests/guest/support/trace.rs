@@ -7,7 +7,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 
 /// Where the kernel traces.
-const TRACING: &str = "/sys/kernel/tracing";
+pub const TRACING: &str = "/sys/kernel/tracing";
 const EVENTS: &str = "/sys/kernel/tracing/events/sched";
 
 /// Priorities from here on are those of normal tasks; below are real-time ones.
