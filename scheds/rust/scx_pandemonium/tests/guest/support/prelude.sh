@@ -94,6 +94,12 @@ crowd() {
 	tell $crowd /tmp/crowd
 }
 
+# bogo_ops STRESSOR: how often it came round, by what stress-ng wrote to
+# /tmp/stress.
+bogo_ops() {
+	awk -v name="$1" '$2 == "metrc:" && $4 == name { print $5 }' /tmp/stress
+}
+
 # cycle_cpus: every CPU but the first goes off and comes back, and the
 # scheduler stays.
 cycle_cpus() {

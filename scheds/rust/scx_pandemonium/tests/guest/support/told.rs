@@ -9,6 +9,9 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::load;
 
+/// What a Rust program says when it panics, in any of its threads.
+const PANIC: &str = "panicked at";
+
 /// What a guest told.
 pub struct Told {
     /// Values by key, in the order they were told.
@@ -91,6 +94,15 @@ impl Told {
             Some(why) => {
                 bail!(self.failure(&format!("the script gave up: {}", why.join(", "))))
             }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that no program panicked: the scheduler, whose log ends on the
+    /// console, or another.
+    pub fn check_no_panic(&self) -> Result<()> {
+        match self.console.iter().find(|line| line.contains(PANIC)) {
+            Some(line) => bail!(self.failure(&format!("a program panicked: {line}"))),
             None => Ok(()),
         }
     }

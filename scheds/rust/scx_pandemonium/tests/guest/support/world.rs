@@ -145,6 +145,7 @@ impl World {
             self.subject.stop_max_ms,
             repeat,
         );
+        told.check_no_panic()?;
         told.check_not_given_up()?;
         told.check(outcome.exit_code == 0, || {
             format!("the script ended with {}", outcome.exit_code)
