@@ -8,6 +8,7 @@ use scx_guest::Kernel;
 use crate::ours::OURS;
 use crate::stats::Found;
 use crate::support::kernels;
+use crate::support::told::Told;
 
 /// Tasks that become real-time while they wait behind a hog, and die as such. The
 /// kernel calls ops.disable() for each, nothing else. The script stays out of
@@ -39,28 +40,13 @@ kill -KILL $hog
 stop INT
 ";
 
-fn a_leaver_is_waited_for_no_more(kernel: &Kernel) -> Result<()> {
-    let told = OURS
-        .flat(kernel, 2)?
-        .with_program("chrt")?
-        .run(&format!("NR_LEAVERS={NR_LEAVERS}\n{LEAVERS_SCRIPT}"))?;
+fn check_leavers(told: &Told) -> Result<()> {
     let found = told.one("stats")?;
-    let nr_kept = Found { told: &told, found }.count("nr_keep_running")?;
+    let nr_kept = Found { told, found }.count("nr_keep_running")?;
     println!("the hog went on {nr_kept} times");
     told.check(nr_kept <= KEPT_MAX, || {
         format!("a hog that is alone went on {nr_kept} times in a second, as if a task waited")
-    })?;
-    told.check_stops()
-}
-
-#[test]
-fn a_waiting_task_that_leaves_its_class_is_waited_for_no_more() -> Result<()> {
-    a_leaver_is_waited_for_no_more(&kernels::first()?)
-}
-
-#[test]
-fn a_waiting_task_that_leaves_its_class_is_waited_for_no_more_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(a_leaver_is_waited_for_no_more)
+    })
 }
 
 /// How often real-time work takes the CPU on which a hog runs, for 200 ms.
@@ -78,6 +64,7 @@ look() {
 	ticks=${14} cpu=${39}
 }
 begin
+taskset -p 3 $$ >/dev/null
 sh -c 'while :; do :; done' &
 hog=$!
 usleep 100000
@@ -97,26 +84,33 @@ kill -KILL $hog
 stop INT
 ";
 
-fn the_interrupted_go_on_elsewhere(kernel: &Kernel) -> Result<()> {
-    let told = OURS.flat(kernel, 2)?.with_program("chrt")?.run(&format!(
-        "NR_INTRUSIONS={NR_INTRUSIONS}\n{INTRUSIONS_SCRIPT}"
-    ))?;
+fn check_interrupted(told: &Told) -> Result<()> {
     let ticks: Vec<u64> = told.all("ticks")?;
     println!("the hog used {ticks:?} ticks of 20");
     told.check_eq("intrusions", ticks.len(), NR_INTRUSIONS as usize)?;
     told.check(ticks.iter().all(|&ticks| ticks >= TICKS_MIN), || {
         format!("a hog whose CPU was taken used {ticks:?} ticks of 20 on the other one")
-    })?;
+    })
+}
+
+/// A waiting task that leaves its class is waited for no more, and one that loses its
+/// CPU to real-time work goes on elsewhere.
+fn other_classes_cost_no_task_its_cpu(kernel: &Kernel) -> Result<()> {
+    let told = OURS.flat(kernel, 2)?.with_program("chrt")?.run(&format!(
+        "NR_LEAVERS={NR_LEAVERS}\nNR_INTRUSIONS={NR_INTRUSIONS}\n\
+         {LEAVERS_SCRIPT}{INTRUSIONS_SCRIPT}"
+    ))?;
+    check_leavers(&told)?;
+    check_interrupted(&told)?;
     told.check_stops()
 }
 
 #[test]
-fn a_task_that_loses_its_cpu_to_real_time_work_goes_on_elsewhere() -> Result<()> {
-    the_interrupted_go_on_elsewhere(&kernels::first()?)
+fn real_time_work_and_tasks_that_become_it_cost_no_other_its_cpu() -> Result<()> {
+    other_classes_cost_no_task_its_cpu(&kernels::first()?)
 }
 
 #[test]
-fn a_task_that_loses_its_cpu_to_real_time_work_goes_on_elsewhere_on_the_second_kernel() -> Result<()>
-{
-    kernels::on_second(the_interrupted_go_on_elsewhere)
+fn real_time_work_costs_no_task_its_cpu_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(other_classes_cost_no_task_its_cpu)
 }

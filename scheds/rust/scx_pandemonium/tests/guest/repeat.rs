@@ -9,7 +9,7 @@ use crate::support::kernels;
 /// A real load, with figures of the scheduler's and of the load's own.
 const SCRIPT: &str = "\
 begin --stats 0.5
-load 3
+load 2
 stop INT
 ";
 

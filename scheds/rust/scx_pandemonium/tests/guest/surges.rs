@@ -14,7 +14,7 @@ begin
 sleep 1
 fact calm $(agent stats-of-ms 1000)
 fact young_in_calm $(agent young)
-stress-ng -t 4 -f $NR_CPUS >/tmp/stress 2>&1 &
+stress-ng -t 3 -f $NR_CPUS >/tmp/stress 2>&1 &
 storm=$!
 fact storm $(agent stats-of-ms 1000)
 fact young_in_storm $(agent young)
