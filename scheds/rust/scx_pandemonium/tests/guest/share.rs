@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Who gets how much of a busy machine, and who waits for it: the scenarios of
-//! the bench that a promise hangs on.
+//! Which tasks get how much of a busy machine, and how long a wakeup waits there: the
+//! scenarios of the bench that a promise hangs on. `cargo xtask bench --gate` holds
+//! those of one domain on 4 CPUs.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -11,7 +12,7 @@ use crate::support::told::Told;
 
 const SCRIPT: &str = "\
 begin
-scx_bench run --scenario nice,flood,saturation --seed $SEED --json /tmp/result >/dev/null ||
+scx_bench run --scenario $SCENARIOS --seed $SEED --json /tmp/result >/dev/null ||
 	give_up 'the bench failed'
 fact bench \"$(cat /tmp/result)\"
 stop INT
@@ -21,6 +22,10 @@ stop INT
 const NICE_RATIO: f64 = 1024.0 / 110.0;
 /// How far from it is near enough.
 const NICE_TOLERANCE: f64 = 0.01;
+
+/// CPU time of the luckiest less that of the unluckiest of equal hogs, in percent of
+/// the mean.
+const SPREAD_MAX_PCT: f64 = 5.0;
 
 /// Hogs among sleepers that want more than there is: a fair share is 20% of the
 /// machine, and sleepers that are served first may not take more than a
@@ -45,17 +50,25 @@ pub fn metric(told: &Told, scenario: &str, name: &str) -> Result<f64> {
     Ok(value)
 }
 
-fn shares(nr_cpus: u32) -> Result<()> {
-    let told = OURS
-        .flat(&kernels::first()?, nr_cpus)?
+fn run(topology: &str, scenarios: &str) -> Result<Told> {
+    OURS.world(&kernels::first()?, topology)?
         .with_workspace_program("scx_bench")?
-        .run(SCRIPT)?;
-    let ratio = metric(&told, "nice", "ratio")?;
-    let share_pct = metric(&told, "flood", "share")?;
-    let wake_p99_ms = metric(&told, "saturation", "wake_p99")?;
+        .run(&format!("SCENARIOS={scenarios}\n{SCRIPT}"))
+}
+
+fn check_nice(told: &Told) -> Result<()> {
+    let ratio = metric(told, "nice", "ratio")?;
     told.check((ratio / NICE_RATIO - 1.0).abs() <= NICE_TOLERANCE, || {
         format!("nice 0 got {ratio:.2} times as much as nice 10, not {NICE_RATIO:.2}")
-    })?;
+    })
+}
+
+#[test]
+fn nice_hogs_and_wakeups_get_their_due_on_2_cpus() -> Result<()> {
+    let told = run("1x1x2x1", "nice,flood,saturation")?;
+    let share_pct = metric(&told, "flood", "share")?;
+    let wake_p99_ms = metric(&told, "saturation", "wake_p99")?;
+    check_nice(&told)?;
     told.check(share_pct >= FLOOD_SHARE_MIN_PCT, || {
         format!("hogs got {share_pct:.1}% beside sleepers, not {FLOOD_SHARE_MIN_PCT}%")
     })?;
@@ -65,12 +78,14 @@ fn shares(nr_cpus: u32) -> Result<()> {
     told.check_stops()
 }
 
+/// Two LLC domains, each with a node of its own, and cores of two threads.
 #[test]
-fn nice_hogs_and_wakeups_get_their_due_on_2_cpus() -> Result<()> {
-    shares(2)
-}
-
-#[test]
-fn nice_hogs_and_wakeups_get_their_due_on_4_cpus() -> Result<()> {
-    shares(4)
+fn equal_hogs_and_nice_ones_get_their_due_across_two_domains() -> Result<()> {
+    let told = run("2x1x2x2", "nice,fair")?;
+    let spread_pct = metric(&told, "fair", "spread")?;
+    check_nice(&told)?;
+    told.check(spread_pct <= SPREAD_MAX_PCT, || {
+        format!("equal hogs got times that are {spread_pct:.1}% apart")
+    })?;
+    told.check_stops()
 }
