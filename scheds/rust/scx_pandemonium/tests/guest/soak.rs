@@ -51,6 +51,7 @@ wait $load || give_up 'the load failed'
 wait $books || give_up 'the telemetry failed'
 wait $stress
 fact stress_code $?
+fact nr_forks $(bogo_ops fork)
 tell stress /tmp/stress
 tell load /tmp/load
 fact books $(cat /tmp/books)
@@ -71,6 +72,9 @@ const WALL_FACTOR: u32 = 20;
 
 /// Tasks that may wait at a time: those of the load and of stress-ng.
 const NR_TASKS_MAX: u64 = 9 * NR_CPUS as u64 + 100;
+
+/// Forks of stress-ng in each second, at least.
+const NR_FORKS_MIN: u64 = 50;
 
 /// The scheduler's memory may grow by so much while it schedules.
 const GROWTH_MAX_KIB: u64 = 1024;
@@ -94,6 +98,13 @@ fn soak_of_stress_forks_affinities_and_hotplug() -> Result<()> {
     for line in told.all::<String>("stress")? {
         println!("{line}");
     }
+    told.check_eq("exit code of stress-ng", told.one("stress_code")?, 0)?;
+    let nr_forks: u64 = told.one("nr_forks")?;
+    println!("{nr_forks} forks");
+    let nr_forks_min = NR_FORKS_MIN * u64::from(seconds);
+    told.check(nr_forks >= nr_forks_min, || {
+        format!("stress-ng came to {nr_forks} forks, not {nr_forks_min}")
+    })?;
     // Attached once: it did not leave and come back either.
     told.check_eq("schedulers enabled", told.one("enabled")?, 1)?;
     told.check_load(GAP_MAX_MS)?;
