@@ -17,7 +17,7 @@ pub const OURS: Subject = Subject {
 };
 
 /// Of so many preemptions one may be of an equal, by a race.
-const PREEMPTS_FOR_ONE_RACE: u64 = 500;
+const PREEMPTS_FOR_ONE_RACE: u64 = 10_000;
 
 /// The tasks of an answer to `tasks`, the server's or the program's.
 pub fn tasks_of(list: &Value) -> Result<&[Value]> {
