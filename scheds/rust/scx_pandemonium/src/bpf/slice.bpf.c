@@ -50,6 +50,16 @@ static void evacuate(s32 cpu)
 }
 
 /*
+ * Let @timer see to @cpu, which goes offline, in a while. If the kernel cannot
+ * start it, the CPU would never get away from its tasks; without us it does.
+ */
+static void poll_offline(struct bpf_timer *timer, s32 cpu)
+{
+	if (bpf_timer_start(timer, OFFLINE_POLL_NS, 0))
+		scx_bpf_error("no timer for CPU %d, which goes offline", cpu);
+}
+
+/*
  * Let @cpuc's CPU, which goes offline, look at its runqueue, and again until it
  * is gone. The kernel waits there for the last task to leave, but an idle CPU
  * does not see that another one took it.
@@ -59,7 +69,19 @@ static void nudge_offline(struct bpf_timer *timer, struct cpu_ctx *cpuc)
 	if (!is_online(cpuc->topo.cpu))
 		return;
 	evacuate(cpuc->topo.cpu);
-	bpf_timer_start(timer, OFFLINE_POLL_NS, 0);
+	poll_offline(timer, cpuc->topo.cpu);
+}
+
+/*
+ * Let @timer fire for @cpuc's CPU in @left_ns, that is at @fires_at. Refused, it
+ * rests: the next end that is set, at the next tick at the latest, starts it.
+ */
+static void arm_slice_timer(struct cpu_ctx *cpuc, struct bpf_timer *timer,
+			    u64 fires_at, u64 left_ns)
+{
+	WRITE_ONCE(cpuc->slice.timer_at, fires_at);
+	if (bpf_timer_start(timer, left_ns, BPF_F_TIMER_CPU_PIN))
+		WRITE_ONCE(cpuc->slice.timer_at, 0);
 }
 
 /*
@@ -95,8 +117,7 @@ static int slice_timer_fn(void *map, u32 *key, struct bpf_timer *timer)
 	if (!armed_for || !ends_at)
 		return 0;
 	if (vtime_before(now, ends_at)) {
-		WRITE_ONCE(cpuc->slice.timer_at, ends_at);
-		bpf_timer_start(timer, ends_at - now, BPF_F_TIMER_CPU_PIN);
+		arm_slice_timer(cpuc, timer, ends_at, ends_at - now);
 		return 0;
 	}
 	slice_clear_end(cpuc);
@@ -153,24 +174,22 @@ __hidden void slice_clear_end(struct cpu_ctx *cpuc)
 
 __hidden void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns)
 {
-	u64 ends_at = now + left_ns, old_ends_at;
+	u64 ends_at = now + left_ns, old_ends_at, timer_at;
 	struct slice_timer *st;
 	u32 key = cpuc->topo.cpu;
 
-	old_ends_at = READ_ONCE(cpuc->slice.ends_at);
-	if (cpuc->slice.is_offline ||
-	    (old_ends_at && !vtime_before(ends_at, old_ends_at)))
+	if (cpuc->slice.is_offline)
 		return;
-	WRITE_ONCE(cpuc->slice.ends_at, ends_at);
+	old_ends_at = READ_ONCE(cpuc->slice.ends_at);
+	if (!old_ends_at || vtime_before(ends_at, old_ends_at))
+		WRITE_ONCE(cpuc->slice.ends_at, ends_at);
 	/* A timer that fires before that will look and arm itself again. */
-	if (cpuc->slice.timer_at &&
-	    !vtime_before(ends_at, cpuc->slice.timer_at))
+	timer_at = READ_ONCE(cpuc->slice.timer_at);
+	if (timer_at && !vtime_before(ends_at, timer_at))
 		return;
 	st = bpf_map_lookup_elem(&slice_timers, &key);
-	if (!st)
-		return;
-	WRITE_ONCE(cpuc->slice.timer_at, ends_at);
-	bpf_timer_start(&st->timer, left_ns, BPF_F_TIMER_CPU_PIN);
+	if (st)
+		arm_slice_timer(cpuc, &st->timer, ends_at, left_ns);
 }
 
 /*
@@ -277,5 +296,5 @@ __hidden void slice_cpu_offline(s32 cpu)
 	evacuate(cpu);
 	st = bpf_map_lookup_elem(&slice_timers, &key);
 	if (st)
-		bpf_timer_start(&st->timer, OFFLINE_POLL_NS, 0);
+		poll_offline(&st->timer, cpu);
 }

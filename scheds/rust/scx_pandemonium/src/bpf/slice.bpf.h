@@ -58,8 +58,7 @@ void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns);
 
 /*
- * The waker, which runs on this CPU, that of @cpuc, goes on and leaves a task
- * at
+ * The waker, which runs on this CPU, that of @cpuc, goes on and leaves a task at
  * @vtime waiting. If that is owed much more, end the waker's run once it has
  * lasted a while.
  */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a compiler does not miss, held by a look at the sources: no knob without
-//! a reader, no counter without a writer and a meaning, and (in `rooms`) what
-//! ARCHITECTURE.md promises of the BPF rooms.
+//! a reader, no counter without a writer and a meaning, no timer that is taken to
+//! run though the kernel refused to start it, and (in `rooms`) what ARCHITECTURE.md
+//! promises of the BPF rooms.
 
 use anyhow::{Context, Result, ensure};
 
@@ -53,5 +54,22 @@ fn every_counter_is_written_and_reported() -> Result<()> {
         let is_reported = places(metrics, &in_rust).any(|(before, _)| before.ends_with("count("));
         ensure!(is_reported, "nothing reports {id}");
     }
+    Ok(())
+}
+
+/// The kernel may refuse to start a timer. One that is believed to run all the same
+/// is not started again.
+#[test]
+fn every_start_of_a_timer_is_asked_for_its_result() -> Result<()> {
+    let mut nr_starts = 0;
+    for room in c::rooms()? {
+        for (before, _) in places(&room.code, "bpf_timer_start") {
+            nr_starts += 1;
+            let is_asked = before.ends_with("if (") || before.ends_with("if (!");
+            let room = &room.name;
+            ensure!(is_asked, "{room} ignores what bpf_timer_start() returns");
+        }
+    }
+    ensure!(nr_starts > 1, "only {nr_starts} starts were found");
     Ok(())
 }
