@@ -60,15 +60,15 @@ static __always_inline bool idle_chooses(void)
 }
 
 /* ops.select_cpu(): claim an idle CPU for @p. Return it, or -EBUSY. */
-static __always_inline s32 idle_select_cpu(struct task_struct *p, s32 prev_cpu,
-					   u64 wake_flags)
+static __always_inline s32 idle_select_cpu(struct task_struct *p, s32 prev_cpu)
 {
 	bool is_idle = false;
 	s32 cpu;
 
 	if (idle_chooses())
 		return idle_claim_nearest(p, prev_cpu);
-	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	/* Told of a sync wakeup it would call the waker's CPU idle. */
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, 0, &is_idle);
 	return is_idle ? cpu : -EBUSY;
 }
 

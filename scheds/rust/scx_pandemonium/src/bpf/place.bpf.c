@@ -23,8 +23,11 @@ enum place_consts {
 	 * another CPU and switch there takes as long.
 	 */
 	HANDOFF_UNASKED_MAX_NS = 50 * NSEC_PER_USEC,
-	/* If the waker goes on all the same, its run ends after this. */
-	HANDOFF_WAIT_MAX_NS = 1 * NSEC_PER_MSEC,
+	/*
+	 * If the waker goes on all the same, its run ends after this: longer
+	 * than such a waker usually runs, and the wakee loses no more by it.
+	 */
+	HANDOFF_WAIT_MAX_NS = 500 * NSEC_PER_USEC,
 };
 
 /*
@@ -62,12 +65,25 @@ static bool is_waking_itself(const struct task_struct *waker)
 }
 
 /*
+ * Return whether the task of @wakerc, which runs on @cpuc's CPU, usually sleeps
+ * within @soon_ns, and this time has not yet gone on for longer.
+ */
+static bool sleeps_within(const struct task_ctx *wakerc,
+			  const struct cpu_ctx *cpuc, u64 soon_ns, u64 now)
+{
+	s64 ran_ns = now - cpuc->account.run_started_at;
+
+	return wakerc->classify.avg_runtime_ns <= soon_ns &&
+	       (s64)wakerc->classify.burst_ns + ran_ns <= (s64)soon_ns;
+}
+
+/*
  * Return whether the waker should hand its CPU to @p.
  *
  *   1. @p may run there.
- *   2. The waker is a task of ours that usually sleeps within @soon_ns, and @p
- *	usually runs briefly; a sync hint alone is often a lie, and then @p
- *	would wait behind a hog.
+ *   2. The waker is a task of ours that sleeps within @soon_ns, and @p usually
+ *	runs briefly; a sync hint alone is often a lie, and then @p would wait
+ *	behind a hog.
  *   3. No task waits in its local DSQ or for this CPU alone.
  *   4. No task waits for a CPU, or @p is to go before batch work anyway: a pair
  *	that hands a CPU to and fro never asks which task should have it.
@@ -81,8 +97,8 @@ static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
 	if (!bpf_cpumask_test_cpu(cpuc->topo.cpu, p->cpus_ptr))
 		return false;
 	wakerc = try_lookup_task(waker);
-	if (!wakerc || wakerc->classify.avg_runtime_ns > soon_ns ||
-	    taskc->classify.avg_runtime_ns > HANDOFF_SYNC_MAX_NS)
+	if (!wakerc || taskc->classify.avg_runtime_ns > HANDOFF_SYNC_MAX_NS ||
+	    !sleeps_within(wakerc, cpuc, soon_ns, taskc->account.runnable_at))
 		return false;
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || queue_nr_own(cpuc))
 		return false;
@@ -129,6 +145,18 @@ static s32 place_on(struct task_struct *p, struct task_ctx *taskc,
 	stat_inc(cpuc, path);
 	classify_enqueued(cpuc, llcc);
 	return cpu;
+}
+
+/*
+ * Give @p, from ops.select_cpu(), to this CPU, that of @cpuc, as soon as the
+ * waker sleeps, and soon in any case. Return that CPU.
+ */
+static s32 hand_off(struct task_struct *p, struct task_ctx *taskc,
+		    struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
+{
+	slice_end_in(cpuc, now, HANDOFF_WAIT_MAX_NS);
+	return place_on(p, taskc, cpuc, llcc, cpuc->topo.cpu,
+			STAT_PLACE_HANDOFF);
 }
 
 /*
@@ -181,19 +209,15 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 
 	if (is_sync && is_waker &&
 	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_SYNC_MAX_NS))
-		return place_on(p, taskc, cpuc, llcc, this_cpu,
-				STAT_PLACE_HANDOFF);
+		return hand_off(p, taskc, cpuc, llcc, now);
 
-	cpu = idle_select_cpu(p, prev_cpu, wake_flags);
+	cpu = idle_select_cpu(p, prev_cpu);
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 
 	if (is_waker &&
-	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_UNASKED_MAX_NS)) {
-		slice_end_in(cpuc, now, HANDOFF_WAIT_MAX_NS);
-		return place_on(p, taskc, cpuc, llcc, this_cpu,
-				STAT_PLACE_HANDOFF);
-	}
+	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_UNASKED_MAX_NS))
+		return hand_off(p, taskc, cpuc, llcc, now);
 
 	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);
 	if (cpu >= 0)

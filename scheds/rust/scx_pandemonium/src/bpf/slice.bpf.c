@@ -73,8 +73,8 @@ static void nudge_offline(struct bpf_timer *timer, struct cpu_ctx *cpuc)
 }
 
 /*
- * Let @timer fire for @cpuc's CPU in @left_ns, that is at @fires_at. Refused, it
- * rests: the next end that is set, at the next tick at the latest, starts it.
+ * Let @timer fire for @cpuc's CPU in @left_ns, that is at @fires_at. Refused,
+ * it rests: the next end that is set, at the next tick at the latest, starts it.
  */
 static void arm_slice_timer(struct cpu_ctx *cpuc, struct bpf_timer *timer,
 			    u64 fires_at, u64 left_ns)
@@ -193,6 +193,20 @@ __hidden void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns)
 }
 
 /*
+ * No task waits in a queue for @cpuc's CPU: what runs there need not end, unless
+ * a task was given the CPU meanwhile.
+ */
+static void bound_for_local(struct cpu_ctx *cpuc, u64 now)
+{
+	if (!READ_ONCE(cpuc->slice.ends_at))
+		return;
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpuc->topo.cpu))
+		slice_end_in(cpuc, now, SLICE_MIN_NS);
+	else
+		slice_clear_end(cpuc);
+}
+
+/*
  * End what runs on @cpuc's CPU once it has used its part of @slice_ns. Return
  * whether it has, at @used_ns.
  */
@@ -203,7 +217,7 @@ static bool bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
 	u32 nr_own = queue_nr_own(cpuc);
 
 	if (!nr_waiting) {
-		slice_clear_end(cpuc);
+		bound_for_local(cpuc, now);
 		return false;
 	}
 	/* The shortest slice gets no shorter, at the price of a division. */

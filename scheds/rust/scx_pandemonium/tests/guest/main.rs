@@ -23,6 +23,7 @@ mod counters;
 mod games;
 mod gate;
 mod groups;
+mod handoffs;
 mod hotplug;
 mod idle;
 mod input;
