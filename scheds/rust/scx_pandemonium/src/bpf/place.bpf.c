@@ -81,9 +81,9 @@ static bool sleeps_within(const struct task_ctx *wakerc,
  * Return whether the waker should hand its CPU to @p.
  *
  *   1. @p may run there.
- *   2. The waker is a task of ours that sleeps within @soon_ns, and @p usually
- *	runs briefly; a sync hint alone is often a lie, and then @p would wait
- *	behind a hog.
+ *   2. The waker is a task of ours, not one that became real-time, that sleeps
+ *	within @soon_ns, and @p usually runs briefly; a sync hint alone is often
+ *	a lie, and then @p would wait behind a hog.
  *   3. No task waits in its local DSQ or for this CPU alone.
  *   4. No task waits for a CPU, or @p is to go before batch work anyway: a pair
  *	that hands a CPU to and fro never asks which task should have it.
@@ -94,7 +94,8 @@ static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
 {
 	struct task_ctx *wakerc;
 
-	if (!bpf_cpumask_test_cpu(cpuc->topo.cpu, p->cpus_ptr))
+	if (!cpuc->account.is_busy ||
+	    !bpf_cpumask_test_cpu(cpuc->topo.cpu, p->cpus_ptr))
 		return false;
 	wakerc = try_lookup_task(waker);
 	if (!wakerc || taskc->classify.avg_runtime_ns > HANDOFF_SYNC_MAX_NS ||

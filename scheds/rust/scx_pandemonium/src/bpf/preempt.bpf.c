@@ -17,6 +17,8 @@ enum preempt_consts {
 	 * offered.
 	 */
 	OFFERED = 1,
+	/* Priorities before this are those of higher scheduling classes. */
+	NORMAL_PRIO_MIN = 100,
 	/* A task that usually runs for less is soon out of the way again. */
 	BRIEF_GRANT_NS = 500 * NSEC_PER_USEC,
 };
@@ -78,10 +80,29 @@ static void unmark_offered(struct llc_ctx *llcc, s32 cpu, u32 tier)
 }
 
 /*
+ * Return whether a higher scheduling class has the CPU of @cpuc.
+ *
+ * ops.cpu_release() says so if it took the CPU from a task of ours. If it came
+ * to an idle one nothing does, and what ran there last is still on offer.
+ */
+static bool is_taken(const struct cpu_ctx *cpuc)
+{
+	struct task_struct *curr;
+
+	if (cpuc->account.is_busy)
+		return false;
+	curr = __COMPAT_scx_bpf_cpu_curr(cpuc->topo.cpu);
+	return curr && curr->prio < NORMAL_PRIO_MIN;
+}
+
+/*
  * Take the CPU of @cpuc off the offer for @p.
  *
  *   1. Never from an equal or a higher tier.
  *   2. Never from a task that is owed more than the tier of @p is worth.
+ *
+ *   4. Never from real-time work. The CPU is on offer again when a task of ours
+ *	begins to run there.
  *
  * The compare-and-swap decides between two wakeups that found it together.
  *
@@ -107,8 +128,10 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 					  0))
 		return false;
 
-	WRITE_ONCE(cpuc->preempt.granted_ns, taskc->classify.avg_runtime_ns);
 	unmark_offered(llcc, cpuc->topo.cpu, victim_tier);
+	if (is_taken(cpuc))
+		return false;
+	WRITE_ONCE(cpuc->preempt.granted_ns, taskc->classify.avg_runtime_ns);
 	if (cpuc->account.is_busy && cpuc->account.tier >= tier)
 		stat_inc(cpuc, STAT_PREEMPT_EQUAL);
 	return true;

@@ -74,7 +74,8 @@ static void nudge_offline(struct bpf_timer *timer, struct cpu_ctx *cpuc)
 
 /*
  * Let @timer fire for @cpuc's CPU in @left_ns, that is at @fires_at. Refused,
- * it rests: the next end that is set, at the next tick at the latest, starts it.
+ * it rests: the next end that is set, at the next tick at the latest, starts
+ * it.
  */
 static void arm_slice_timer(struct cpu_ctx *cpuc, struct bpf_timer *timer,
 			    u64 fires_at, u64 left_ns)
@@ -193,8 +194,8 @@ __hidden void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns)
 }
 
 /*
- * No task waits in a queue for @cpuc's CPU: what runs there need not end, unless
- * a task was given the CPU meanwhile.
+ * No task waits in a queue for @cpuc's CPU: what runs there need not end,
+ * unless a task was given the CPU meanwhile.
  */
 static void bound_for_local(struct cpu_ctx *cpuc, u64 now)
 {

@@ -58,9 +58,9 @@ void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns);
 
 /*
- * The waker, which runs on this CPU, that of @cpuc, goes on and leaves a task at
- * @vtime waiting. If that is owed much more, end the waker's run once it has
- * lasted a while.
+ * The waker, which runs on this CPU, that of @cpuc, goes on and leaves a task
+ * waiting that is at @vtime. If that is owed much more, end the waker's run
+ * once it has lasted a while.
  */
 void slice_hurry_waker(struct cpu_ctx *cpuc, u64 vtime);
 

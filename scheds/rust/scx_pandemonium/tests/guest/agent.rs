@@ -4,7 +4,7 @@
 //!
 //! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
 //! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
-//!   groups.rs. `goes-on ...`: see handoffs.rs.
+//!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::support::agent;
-use crate::{gate, groups, handoffs, idle, kicks, roles};
+use crate::{classes, gate, groups, handoffs, idle, kicks, roles};
 
 /// Not a test but what the guest runs.
 #[test]
@@ -27,6 +27,7 @@ fn answer(words: &[&str]) -> Option<Result<String>> {
         ["sleepers", words @ ..] => idle::sleepers(words),
         ["leavers", words @ ..] => idle::leavers(words),
         ["goes-on", words @ ..] => handoffs::goes_on(words),
+        ["intruded", words @ ..] => classes::intruded(words),
         ["groups", words @ ..] => groups::churn(words),
         ["idle-waits", words @ ..] => kicks::idle_waits(words),
         ["children"] => gate::children(),

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What other scheduling classes do to our tasks: they take CPUs from them, and
 //! tasks move to them.
+//!
+//! - `intruded ROUNDS`: a hog has CPU 0. In each round batch work leaves CPU 1 idle,
+//!   and real-time work wakes there and goes on for 40 ms. Beside them a task wakes
+//!   every 2 ms that may run on both. The answer: the median and the longest of its
+//!   waits, in us.
 
-use anyhow::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::stats::Found;
 use crate::support::kernels;
 use crate::support::told::Told;
+use crate::support::work::{join, set_affinity, set_real_time, spawn};
 
 /// Tasks that become real-time while they wait behind a hog, and die as such. The
 /// kernel calls ops.disable() for each, nothing else. The script stays out of
@@ -113,4 +124,101 @@ fn real_time_work_and_tasks_that_become_it_cost_no_other_its_cpu() -> Result<()>
 #[test]
 fn real_time_work_costs_no_task_its_cpu_on_the_second_kernel() -> Result<()> {
     kernels::on_second(other_classes_cost_no_task_its_cpu)
+}
+
+/// A round: batch work, a moment in which the CPU is idle, real-time work.
+const ROUND: Duration = Duration::from_millis(100);
+const BATCH_WORK: Duration = Duration::from_millis(40);
+const IDLE: Duration = Duration::from_micros(200);
+const INTRUSION: Duration = Duration::from_millis(40);
+
+/// From one wakeup of the task that is looked at to the next.
+const PERIOD: Duration = Duration::from_millis(2);
+
+/// The longest time that it may wait, in us: it is owed the CPU of the hog.
+const INTRUDED_MAX_US: u64 = 4_000;
+
+const INTRUDED_SCRIPT: &str = "\
+begin
+fact intruded $(agent intruded 3)
+stop INT
+";
+
+/// Sleep until `begins_at`, then use a CPU for `length`, by the clock.
+fn spin(begins_at: Instant, length: Duration) {
+    sleep(begins_at.saturating_duration_since(Instant::now()));
+    while begins_at.elapsed() < length {
+        std::hint::spin_loop();
+    }
+}
+
+/// The request of that name.
+pub fn intruded(words: &[&str]) -> Result<String> {
+    let nr_rounds: u32 = words.first().context("intruded ROUNDS")?.parse()?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let begun = Instant::now() + ROUND;
+    let hog_is_over = Arc::clone(&is_over);
+    let hog = spawn("hog", move || {
+        set_affinity(0, 1)?;
+        while !hog_is_over.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    })?;
+    let batch = spawn("batch", move || {
+        set_affinity(0, 2)?;
+        for round in 0..nr_rounds {
+            spin(begun + ROUND * round, BATCH_WORK);
+        }
+        Ok(())
+    })?;
+    let intruder = spawn("intruder", move || {
+        set_affinity(0, 2)?;
+        set_real_time(true)?;
+        for round in 0..nr_rounds {
+            spin(begun + ROUND * round + BATCH_WORK + IDLE, INTRUSION);
+        }
+        Ok(())
+    })?;
+    let mut waits_us = Vec::new();
+    let mut wakes_at = begun;
+    for round in 0..nr_rounds {
+        let ends_at = begun + ROUND * (round + 1);
+        // The CPU that will be taken is the one that it looks at first.
+        sleep((begun + ROUND * round).saturating_duration_since(Instant::now()));
+        set_affinity(0, 2)?;
+        set_affinity(0, 3)?;
+        while wakes_at < ends_at {
+            wakes_at = Instant::now().max(wakes_at + PERIOD);
+            sleep(wakes_at.saturating_duration_since(Instant::now()));
+            waits_us.push(wakes_at.elapsed().as_micros() as u64);
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    [hog, batch, intruder].into_iter().try_for_each(join)?;
+    waits_us.sort_unstable();
+    let most = waits_us.last().context("no wait")?;
+    Ok(format!("{} {most}", waits_us[waits_us.len() / 2]))
+}
+
+fn wakeups_avoid_real_time_work(kernel: &Kernel) -> Result<()> {
+    let told = OURS.flat(kernel, 2)?.run(INTRUDED_SCRIPT)?;
+    let waits: String = told.one("intruded")?;
+    println!("waits beside real-time work, median and most in us: {waits}");
+    let most: u64 = waits.split(' ').nth(1).context("two numbers")?.parse()?;
+    told.check(most <= INTRUDED_MAX_US, || {
+        format!("a wakeup waited {most} us for a CPU that real-time work has")
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn no_wakeup_is_put_behind_real_time_work_that_came_to_an_idle_cpu() -> Result<()> {
+    wakeups_avoid_real_time_work(&kernels::first()?)
+}
+
+#[test]
+fn no_wakeup_is_put_behind_real_time_work_that_came_to_an_idle_cpu_on_the_second_kernel()
+-> Result<()> {
+    kernels::on_second(wakeups_avoid_real_time_work)
 }

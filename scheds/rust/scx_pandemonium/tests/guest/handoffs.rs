@@ -3,9 +3,9 @@
 //!
 //! - `goes-on ROUNDS NICE WORK_US HOGS`: in each round a task of that nice level
 //!   sleeps 20 times, as one does that a CPU is taken over from, works for
-//!   WORK_US, writes into a pipe and works for another 30 ms. The answer: median
-//!   and most time, in us, from the write until the reader ran. So many hogs run
-//!   beside them.
+//!   WORK_US, writes into a pipe and works for another 30 ms; with `fifo` for a
+//!   nice level it does these as real-time work. The answer: median and most time,
+//!   in us, from the write until the reader ran. So many hogs run beside them.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::work::{join, set_nice, spawn, work};
+use crate::support::work::{join, set_nice, set_real_time, spawn, work};
 
 /// What makes the waker known as one that soon sleeps.
 const NR_SLEEPS: u32 = 20;
@@ -35,11 +35,12 @@ const WAIT_MAX_US: u64 = 1_000;
 
 /// What is tried: name, nice level of the waker, its CPU time before the wakeup in
 /// us, hogs beside it.
-const CASES: [(&str, i32, u32, u32); 4] = [
-    ("idle", 0, 0, 0),
-    ("niced", 5, 0, 0),
-    ("worked", 0, 5_000, 0),
-    ("beside_hogs", 0, 0, 2),
+const CASES: [(&str, &str, u32, u32); 5] = [
+    ("idle", "0", 0, 0),
+    ("niced", "5", 0, 0),
+    ("worked", "0", 5_000, 0),
+    ("beside_hogs", "0", 0, 2),
+    ("real_time", "fifo", 0, 0),
 ];
 
 /// The request of that name.
@@ -48,7 +49,11 @@ pub fn goes_on(words: &[&str]) -> Result<String> {
         bail!("goes-on ROUNDS NICE WORK_US HOGS");
     };
     let nr_rounds = NR_FIRST_ROUNDS + nr_rounds.parse::<usize>().context("rounds")?;
-    let nice: i32 = nice.parse().context("nice")?;
+    let is_real_time = *nice == "fifo";
+    let nice: i32 = match is_real_time {
+        true => 0,
+        false => nice.parse().context("nice")?,
+    };
     let burst = Duration::from_micros(work_us.parse().context("us")?);
     let is_over = Arc::new(AtomicBool::new(false));
     let (mut ear, mut mouth) = std::io::pipe().context("making a pipe")?;
@@ -80,9 +85,11 @@ pub fn goes_on(words: &[&str]) -> Result<String> {
             for _ in 0..NR_SLEEPS {
                 sleep(SLEEP);
             }
+            set_real_time(is_real_time)?;
             work(burst);
             mouth.write_all(&(begun.elapsed().as_nanos() as u64).to_ne_bytes())?;
             work(GOES_ON);
+            set_real_time(false)?;
         }
         Ok(())
     })?;
@@ -99,7 +106,7 @@ pub fn goes_on(words: &[&str]) -> Result<String> {
 fn waits(kernel: &Kernel) -> Result<()> {
     let mut script = String::from("begin\n");
     for (name, nice, work_us, nr_hogs) in CASES {
-        script += &format!("fact {name} $(agent goes-on 6 {nice} {work_us} {nr_hogs})\n");
+        script += &format!("fact {name} $(agent goes-on 4 {nice} {work_us} {nr_hogs})\n");
     }
     let told = OURS.flat(kernel, 2)?.run(&(script + "stop INT\n"))?;
     let mut most_us = Vec::new();
