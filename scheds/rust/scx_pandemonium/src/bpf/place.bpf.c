@@ -23,10 +23,7 @@ enum place_consts {
 	 * another CPU and switch there takes as long.
 	 */
 	HANDOFF_UNASKED_MAX_NS = 50 * NSEC_PER_USEC,
-	/*
-	 * If the waker goes on all the same, its run ends after this: longer
-	 * than such a waker usually runs, and the wakee loses no more by it.
-	 */
+	/* If the waker goes on all the same, its run ends after this. */
 	HANDOFF_WAIT_MAX_NS = 500 * NSEC_PER_USEC,
 };
 
@@ -89,8 +86,8 @@ static bool sleeps_within(const struct task_ctx *wakerc,
  *	that hands a CPU to and fro never asks which task should have it.
  */
 static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
-			 struct task_struct *waker, const struct cpu_ctx *cpuc,
-			 const struct llc_ctx *llcc, u64 soon_ns)
+			 struct task_struct *waker, struct cpu_ctx *cpuc,
+			 struct llc_ctx *llcc, u64 soon_ns)
 {
 	struct task_ctx *wakerc;
 
@@ -148,10 +145,7 @@ static s32 place_on(struct task_struct *p, struct task_ctx *taskc,
 	return cpu;
 }
 
-/*
- * Give @p, from ops.select_cpu(), to this CPU, that of @cpuc, as soon as the
- * waker sleeps, and soon in any case. Return that CPU.
- */
+/* Give @p, from ops.select_cpu(), this CPU, that of @cpuc. Return it. */
 static s32 hand_off(struct task_struct *p, struct task_ctx *taskc,
 		    struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 {
@@ -233,15 +227,16 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
  *
  *   1. A kernel thread of that CPU: next to run, since others depend on it,
  *	and at once if what runs there is of a lower tier; but behind a brief
- *	task that was given the CPU just before.
+ *	task that was given the CPU just before. If it has to wait, what runs
+ *	there ends in time. One that is batch work and goes on queues with the
+ *	others: it is counted there, and they get their turns.
  *   2. A task that just woke and is above what runs there: at once.
  *   3. Else the own queue of the CPU.
  *
  * Return the path taken.
  */
 static enum stat_id enqueue_pinned(struct task_struct *p,
-				   struct task_ctx *taskc,
-				   const struct cpu_ctx *cpuc,
+				   struct task_ctx *taskc, struct cpu_ctx *cpuc,
 				   struct llc_ctx *llcc, u64 enq_flags)
 {
 	s32 cpu = cpuc->topo.cpu;
@@ -253,10 +248,12 @@ static enum stat_id enqueue_pinned(struct task_struct *p,
 			     enq_flags | SCX_ENQ_PREEMPT);
 		return is_kthread ? STAT_PLACE_KTHREAD : STAT_PLACE_PREEMPT;
 	}
-	if (is_kthread) {
+	if (is_kthread &&
+	    (is_urgent || taskc->classify.served_tier != TIER_BATCH)) {
 		if (!preempt_is_briefly_granted(cpuc))
 			enq_flags |= SCX_ENQ_HEAD;
 		insert_local(p, taskc, SCX_DSQ_LOCAL, enq_flags);
+		slice_bound_other(cpuc, llcc, 1);
 		return STAT_PLACE_KTHREAD;
 	}
 	queue_insert(p, taskc, llcc, queue_own(cpu), enq_flags);
@@ -364,5 +361,5 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 		stat_inc(this_cpuc, path);
 	if (path >= STAT_PLACE_OWN &&
 	    !kick_idle(p, taskc, this_cpuc, llcc, cpu, is_movable))
-		slice_bound_other(cpuc, llcc);
+		slice_bound_other(cpuc, llcc, 0);
 }

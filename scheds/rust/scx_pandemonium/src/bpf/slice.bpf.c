@@ -193,10 +193,7 @@ __hidden void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns)
 		arm_slice_timer(cpuc, &st->timer, ends_at, left_ns);
 }
 
-/*
- * No task waits in a queue for @cpuc's CPU: what runs there need not end,
- * unless a task was given the CPU meanwhile.
- */
+/* No task waits in a queue for @cpuc's CPU. Was one given it meanwhile? */
 static void bound_for_local(struct cpu_ctx *cpuc, u64 now)
 {
 	if (!READ_ONCE(cpuc->slice.ends_at))
@@ -208,14 +205,15 @@ static void bound_for_local(struct cpu_ctx *cpuc, u64 now)
 }
 
 /*
- * End what runs on @cpuc's CPU once it has used its part of @slice_ns. Return
+ * End what runs on @cpuc's CPU once it has used its part of @slice_ns. There
+ * wait @nr_given tasks that were given the CPU and are in no queue. Return
  * whether it has, at @used_ns.
  */
-static bool bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 slice_ns,
-		      u64 used_ns, u64 now)
+static bool bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 nr_given,
+		      u64 slice_ns, u64 used_ns, u64 now)
 {
-	u32 nr_waiting = queue_nr_waiting(cpuc, llcc);
-	u32 nr_own = queue_nr_own(cpuc);
+	u32 nr_waiting = queue_nr_waiting(cpuc, llcc) + nr_given;
+	u32 nr_own = queue_nr_own(cpuc) + nr_given;
 
 	if (!nr_waiting) {
 		bound_for_local(cpuc, now);
@@ -246,12 +244,13 @@ __hidden void slice_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 	 * Its turn is over even if it never lasts until the timer fires, else a
 	 * task that is preempted again and again would keep its place for ever.
 	 */
-	if (bound_run(cpuc, llcc, taskc->slice.granted_ns, taskc->slice.used_ns,
-		      now))
+	if (bound_run(cpuc, llcc, 0, taskc->slice.granted_ns,
+		      taskc->slice.used_ns, now))
 		slice_end_turn(taskc);
 }
 
-__hidden void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+__hidden void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+				u32 nr_given)
 {
 	u64 now;
 	s64 used_ns;
@@ -260,8 +259,8 @@ __hidden void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 		return;
 	now = scx_bpf_now();
 	used_ns = now - cpuc->account.on_cpu_at;
-	bound_run(cpuc, llcc, knobs.batch_slice_ns, used_ns > 0 ? used_ns : 0,
-		  now);
+	bound_run(cpuc, llcc, nr_given, knobs.batch_slice_ns,
+		  used_ns > 0 ? used_ns : 0, now);
 }
 
 __hidden void slice_hurry_waker(struct cpu_ctx *cpuc, u64 vtime)

@@ -40,16 +40,16 @@ void slice_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 /* It used @ran_ns of its slice. */
 void slice_use(struct task_ctx *taskc, u64 ran_ns);
 
-/*
- * What ran on @cpuc's CPU is off it, or has a new slice: nothing ends it yet.
- */
+/* What ran on @cpuc's CPU is off it, or has a new slice: nothing ends it. */
 void slice_clear_end(struct cpu_ctx *cpuc);
 
 /*
  * A task begins to wait while another runs on @cpuc's CPU that no task waited
- * for so far: bound that run now, not at the next tick.
+ * for so far: bound that run now, not at the next tick. @nr_given tasks were
+ * given the CPU and wait in no queue.
  */
-void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
+void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+		       u32 nr_given);
 
 /*
  * End what runs on the CPU of @cpuc @left_ns after @now, between two ticks if
