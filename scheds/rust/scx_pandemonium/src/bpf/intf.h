@@ -173,9 +173,10 @@ struct llc_topo {
  * for a local DSQ and do not run yet are still among them.
  */
 struct waiters {
-	u32 nr[2];	/* by group */
-	u64 generation; /* its lowest bit is the group that tasks join */
-	u64 closed_at;	/* when the other group was closed */
+	u32 nr[2];	   /* by group */
+	u32 generation;	   /* its lowest bit is the group that tasks join */
+	u32 look_after_ns; /* see wait_age_is_deferred() */
+	u64 closed_at;	   /* when the other group was closed */
 };
 
 /*
@@ -202,6 +203,10 @@ struct account_cpu {
 struct dispatch_cpu {
 	u64 balance_at;	  /* when to look beyond the domain again */
 	u64 seen_inserts; /* queue_nr_inserts() when it last looked for work */
+};
+
+struct rescue_cpu {
+	u64 look_at; /* when to look for starved tasks again */
 };
 
 struct classify_cpu {
@@ -251,6 +256,7 @@ struct cpu_ctx {
 	struct topo_cpu topo;
 	struct account_cpu account;
 	struct dispatch_cpu dispatch;
+	struct rescue_cpu rescue;
 	struct classify_cpu classify;
 	/* Written by other CPUs as well: a wakeup claims, bounds, counts. */
 	struct slice_cpu slice OWN_CACHE_LINE;

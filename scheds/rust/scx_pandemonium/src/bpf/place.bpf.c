@@ -7,6 +7,7 @@
 #include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
+#include "rescue.bpf.h"
 #include "share.bpf.h"
 #include "slice.bpf.h"
 #include "stats.bpf.h"
@@ -82,8 +83,9 @@ static bool sleeps_within(const struct task_ctx *wakerc,
  *	within @soon_ns, and @p usually runs briefly; a sync hint alone is often
  *	a lie, and then @p would wait behind a hog.
  *   3. No task waits in its local DSQ or for this CPU alone.
- *   4. No task waits for a CPU, or @p is to go before batch work anyway: a pair
- *	that hands a CPU to and fro never asks which task should have it.
+ *   4. No task waits for a CPU, or @p is to go before batch work anyway, and
+ *	none has waited for so long that it goes first: a pair that hands a CPU
+ *	to and fro never asks which task should have it.
  */
 static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
 			 struct task_struct *waker, struct cpu_ctx *cpuc,
@@ -100,8 +102,10 @@ static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
 		return false;
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || queue_nr_own(cpuc))
 		return false;
-	return taskc->classify.served_tier != TIER_BATCH ||
-	       !queue_nr_waiting(cpuc, llcc);
+	if (!queue_nr_waiting(cpuc, llcc))
+		return true;
+	return taskc->classify.served_tier != TIER_BATCH &&
+	       !rescue_has_starved(cpuc, llcc, taskc->account.runnable_at);
 }
 
 /* The running task forked the one of @taskc: see if it comes with a token. */

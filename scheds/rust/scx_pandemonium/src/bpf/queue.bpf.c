@@ -104,22 +104,25 @@ __hidden bool queue_peek(u64 dsq_id, u64 *rank)
 	return false;
 }
 
-__hidden bool queue_is_overdue(struct waiters *w, u64 now)
+__hidden bool queue_is_overdue(struct waiters *w, u64 now, u64 thresh_ns)
 {
-	u64 generation = READ_ONCE(w->generation);
+	u32 generation = READ_ONCE(w->generation);
 
 	if (wait_age_must_advance(w)) {
 		if (__sync_bool_compare_and_swap(&w->generation, generation,
-						 generation + 1))
+						 generation + 1)) {
 			WRITE_ONCE(w->closed_at, now);
+			WRITE_ONCE(w->look_after_ns, 0);
+		}
 		return false;
 	}
-	return wait_age_is_over(w, now, knobs.sojourn_thresh_ns);
+	return wait_age_is_over(w, now, thresh_ns);
 }
 
 __hidden void queue_defer_overdue(struct waiters *w, u64 now)
 {
-	WRITE_ONCE(w->closed_at, now - knobs.sojourn_thresh_ns / 2);
+	WRITE_ONCE(w->look_after_ns,
+		   wait_age_look_after_ns(w, now, knobs.sojourn_thresh_ns / 2));
 }
 
 /*

@@ -107,17 +107,20 @@ bool queue_uncount(struct task_ctx *taskc);
  */
 bool queue_peek(u64 dsq_id, u64 *rank);
 
-/* Return how many tasks were ever queued in any domain. */
+/*
+ * Return how many tasks were ever queued in any domain, but for those that only
+ * one CPU may run.
+ */
 u64 queue_nr_inserts(void);
 
 /* Return the count of the tasks that wait in @dsq_id. */
 struct waiters *queue_waiters(u64 dsq_id);
 
 /*
- * Return whether a task of the queue of @w has waited for too long at @now. Let
- * the younger group take the place of the older if that is gone.
+ * Return whether a task of the queue of @w has waited for @thresh_ns at @now.
+ * Let the younger group take the place of the older if that is gone.
  */
-bool queue_is_overdue(struct waiters *w, u64 now);
+bool queue_is_overdue(struct waiters *w, u64 now, u64 thresh_ns);
 
 /*
  * The tasks of the older group of @w have waited for long, and had their share

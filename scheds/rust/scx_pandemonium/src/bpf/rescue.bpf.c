@@ -19,28 +19,68 @@ enum rescue_consts {
 	 * level.
 	 */
 	RESCUE_AHEAD_MAX_NS = 4 * NSEC_PER_MSEC,
+
+	/*
+	 * Whatever it had, no task waits for longer than 2 s. It may have come
+	 * when its group opened, twice this ago, and others may go first.
+	 */
+	STARVED_NS = 700 * NSEC_PER_MSEC,
+	/* Tasks of a queue that a look for one of those considers. */
+	STARVED_SCAN_MAX = 4096,
+	/* A CPU serves one of them this often, so that others get on too. */
+	STARVED_INTERVAL_NS = 2 * RESCUE_RUN_NS,
+	/* It looks again this much later if it may run none of them. */
+	STARVED_RETRY_NS = 50 * NSEC_PER_MSEC,
 };
 
-/*
- * Move one of the tasks that wait longest in @dsq_id to @cpuc's local DSQ. The
- * search begins with the last: what keeps a task waiting too long is its rank.
- */
-static bool rescue_one(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-		       const struct waiters *w, u64 dsq_id)
+/* Which tasks of the older group a search is for. */
+enum rescue_kind {
+	/* Those that had less than their share, and kernel threads. */
+	RESCUE_OWED,
+	/* Kernel threads: others wait for what they do. */
+	RESCUE_KTHREAD,
+	RESCUE_ANY,
+};
+
+static bool is_of_kind(struct task_struct *p, const struct task_ctx *taskc,
+		       const struct llc_ctx *llcc, u32 kind)
 {
-	u32 group = wait_age_old(w), nr = 0;
+	return kind == RESCUE_ANY || (p->flags & PF_KTHREAD) ||
+	       (kind == RESCUE_OWED &&
+		vtime_is_eligible(taskc->share.vtime,
+				  llcc->share.clock.avg_vruntime,
+				  RESCUE_AHEAD_MAX_NS));
+}
+
+/*
+ * Move one of the tasks of @kind that wait longest in @dsq_id to the local DSQ
+ * of @cpu, where we are. The search begins with the last: what keeps a task
+ * waiting too long is its rank. It ends after @nr_max tasks. Return whether
+ * there was one.
+ *
+ * Seen by the verifier once, not at each call, and with any @nr_max: told of
+ * the number it would go round as often.
+ */
+__noinline bool rescue_one(s32 cpu, u64 dsq_id, u32 kind, u32 nr_max)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
+	struct waiters *w = queue_waiters(dsq_id);
+	u32 nr = 0;
 	struct task_struct *p;
 	struct task_ctx *taskc;
+	u32 group;
 
+	if (!llcc || !w)
+		return false;
+	group = wait_age_old(w);
 	bpf_for_each(scx_dsq, p, dsq_id, SCX_DSQ_ITER_REV) {
-		if (++nr > RESCUE_SCAN_MAX)
+		if (++nr > nr_max)
 			break;
 		taskc = try_lookup_task(p);
 		if (!taskc || taskc->queue.group != group ||
-		    !vtime_is_eligible(taskc->share.vtime,
-				       llcc->share.clock.avg_vruntime,
-				       RESCUE_AHEAD_MAX_NS) ||
-		    !bpf_cpumask_test_cpu(cpuc->topo.cpu, p->cpus_ptr))
+		    !is_of_kind(p, taskc, llcc, kind) ||
+		    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
 		taskc->rescue.is_rescued = 1;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
@@ -51,34 +91,69 @@ static bool rescue_one(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 	return false;
 }
 
-/* The same for any queue with the count @nr, if a task there is overdue. */
-static bool rescue_from(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 nr,
-			u64 dsq_id, u64 now)
+/* Serve a task of @dsq_id whatever it had, if one of @w waits that long. */
+static bool rescue_starved(struct cpu_ctx *cpuc, struct waiters *w, u64 dsq_id,
+			   u64 now)
+{
+	s32 cpu = cpuc->topo.cpu;
+
+	if (!wait_age_is_over(w, now, STARVED_NS) ||
+	    vtime_before(now, cpuc->rescue.look_at))
+		return false;
+	if (rescue_one(cpu, dsq_id, RESCUE_KTHREAD, STARVED_SCAN_MAX) ||
+	    rescue_one(cpu, dsq_id, RESCUE_ANY, STARVED_SCAN_MAX)) {
+		cpuc->rescue.look_at = now + STARVED_INTERVAL_NS;
+		return true;
+	}
+	cpuc->rescue.look_at = now + STARVED_RETRY_NS;
+	return false;
+}
+
+/* Serve a task of @dsq_id, with the count @nr, if one there is overdue. */
+static bool rescue_from(struct cpu_ctx *cpuc, u32 nr, u64 dsq_id, u64 now)
 {
 	struct waiters *w;
 
 	if (!nr)
 		return false;
 	w = queue_waiters(dsq_id);
-	if (!w || !queue_is_overdue(w, now))
+	if (!w || !queue_is_overdue(w, now, knobs.sojourn_thresh_ns))
 		return false;
-	if (rescue_one(cpuc, llcc, w, dsq_id)) {
-		stat_inc(cpuc, STAT_SERVE_RESCUED);
-		return true;
+	if (!rescue_starved(cpuc, w, dsq_id, now)) {
+		if (wait_age_is_deferred(w, now))
+			return false;
+		if (!rescue_one(cpuc->topo.cpu, dsq_id, RESCUE_OWED,
+				RESCUE_SCAN_MAX)) {
+			queue_defer_overdue(w, now);
+			return false;
+		}
 	}
-	queue_defer_overdue(w, now);
-	return false;
+	stat_inc(cpuc, STAT_SERVE_RESCUED);
+	return true;
 }
 
 __hidden bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			     u64 now)
 {
-	return rescue_from(cpuc, llcc, queue_nr_own(cpuc),
-			   queue_own(cpuc->topo.cpu), now) ||
-	       rescue_from(cpuc, llcc, queue_nr_batch(llcc),
+	return rescue_from(cpuc, queue_nr_own(cpuc), queue_own(cpuc->topo.cpu),
+			   now) ||
+	       rescue_from(cpuc, queue_nr_batch(llcc),
 			   queue_batch(llcc->topo.idx), now) ||
-	       rescue_from(cpuc, llcc, queue_nr_interactive(llcc),
+	       rescue_from(cpuc, queue_nr_interactive(llcc),
 			   queue_interactive(llcc->topo.idx), now);
+}
+
+__hidden bool rescue_has_starved(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+				 u64 now)
+{
+	struct waiters *w = queue_waiters(queue_batch(llcc->topo.idx));
+
+	if (vtime_before(now, cpuc->rescue.look_at))
+		return false;
+	if (w && queue_is_overdue(w, now, STARVED_NS))
+		return true;
+	w = queue_waiters(queue_interactive(llcc->topo.idx));
+	return w && queue_is_overdue(w, now, STARVED_NS);
 }
 
 __hidden bool rescue_protect_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,

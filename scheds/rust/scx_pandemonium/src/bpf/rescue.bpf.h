@@ -9,6 +9,10 @@
  * the own queue of the CPU, and keeps the CPU long enough to get something
  * done.
  *
+ * One that had its share waits for what weights and ranks say, but not for
+ * ever: kernel threads no longer than others, and any task 2 s of real time at
+ * the very most, where fewer than about 100 wait that long for each CPU.
+ *
  * Not here: the age of waits (queue, policy/wait_age.h).
  */
 #ifndef __RESCUE_BPF_H
@@ -21,6 +25,13 @@
  * waited too long. Return whether there was one.
  */
 bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
+
+/*
+ * Return whether a task of @llcc's queues has waited for so long that @cpuc's
+ * CPU is to serve it whatever it had. To be asked before a CPU passes from task
+ * to task with no look at the queues.
+ */
+bool rescue_has_starved(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
 
 /*
  * The task of @taskc begins a run on @cpuc's CPU. If it was rescued, others may

@@ -31,7 +31,26 @@ crowd flood 3 wave*$((12 * NR_CPUS)) hog*$NR_CPUS
 stop INT
 ";
 
-/// What is promised to any task.
+/// Weights as far apart as they can be: alone a task of the least would have its
+/// turn after minutes.
+const STARVED_SCRIPT: &str = "\
+begin
+crowd starved 3 hog*40^-20 hog*1^idle
+stop INT
+";
+
+/// The same where two pairs of the most weight hand the CPUs to each other and no
+/// CPU looks at a queue by itself.
+const STARVED_BY_PAIRS_SCRIPT: &str = "\
+begin
+crowd starved 3 pipe*2^-20 hog*2^idle
+stop INT
+";
+
+/// What is promised to a task whatever its weight.
+const STARVED_MAX: Duration = Duration::from_secs(2);
+
+/// What is promised to any task that has had less than its share.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
 fn waits(kernel: &Kernel, script: &str, crowds: &[&str]) -> Result<()> {
@@ -40,6 +59,27 @@ fn waits(kernel: &Kernel, script: &str, crowds: &[&str]) -> Result<()> {
         crowd::check(&told, name, WAIT_MAX)?;
     }
     told.check_stops()
+}
+
+fn no_weight_starves(kernel: &Kernel, nr_cpus: u32, script: &str) -> Result<()> {
+    let told = OURS.flat(kernel, nr_cpus)?.run(script)?;
+    crowd::check(&told, "starved", STARVED_MAX)?;
+    told.check_stops()
+}
+
+#[test]
+fn no_task_is_starved_by_weights() -> Result<()> {
+    no_weight_starves(&kernels::first()?, 1, STARVED_SCRIPT)
+}
+
+#[test]
+fn no_task_is_starved_by_weights_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(|kernel| no_weight_starves(kernel, 1, STARVED_SCRIPT))
+}
+
+#[test]
+fn no_task_is_starved_by_pairs_that_hand_the_cpus_over() -> Result<()> {
+    no_weight_starves(&kernels::first()?, 2, STARVED_BY_PAIRS_SCRIPT)
 }
 
 #[test]

@@ -19,8 +19,8 @@
  *     threshold when it is noticed.
  *   - It says that a task of the older group waits too long, not which one.
  *   - While tasks of the older group are passed over (rescue.bpf.c does that
- *     with those that had their share), the younger group is not looked at and
- *     the factor of two does not hold for it.
+ *     with those that had their share, for a while), the younger group is not
+ *     looked at and the factor of two is that of the longer threshold.
  *   - Tasks are counted until they run: one that is on its way in a local DSQ
  *     still counts.
  *   - It is arithmetic, no alarm: a wait is noticed when a CPU looks.
@@ -66,6 +66,28 @@ static inline bool wait_age_is_over(const struct waiters *w, u64 now,
 {
 	return w->nr[wait_age_old(w)] &&
 	       (s64)(now - w->closed_at) > (s64)thresh_ns;
+}
+
+/*
+ * Return whether the older group was looked at in vain and is to be left alone.
+ */
+static inline bool wait_age_is_deferred(const struct waiters *w, u64 now)
+{
+	return (s64)(now - w->closed_at) < (s64)w->look_after_ns;
+}
+
+/*
+ * Return how long after the older group was closed it is to be looked at again,
+ * in @pause_ns: what wait_age_is_deferred() takes for look_after_ns.
+ */
+static inline u32 wait_age_look_after_ns(const struct waiters *w, u64 now,
+					 u64 pause_ns)
+{
+	s64 after_ns = now - w->closed_at + pause_ns;
+
+	if (after_ns < 0)
+		return 0;
+	return after_ns < (s64)(u32)-1 ? after_ns : (u32)-1;
 }
 
 #endif /* __POLICY_WAIT_AGE_H */

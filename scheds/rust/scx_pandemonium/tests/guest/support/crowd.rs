@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Groups of tasks beside each other, and what each member got and waited.
 //!
-//! `crowd SECONDS GROUPS`: a group is `KIND*NR`, or `KIND*NR@CPU` to pin it.
+//! `crowd SECONDS GROUPS`: a group is `KIND*NR`, `KIND*NR@CPU` to pin it or
+//! `KIND*NR@CPU+CPU` to pin the second of a pair of pipes elsewhere, and any of
+//! these with `^NICE` to give it a nice level, or `^idle` for SCHED_IDLE.
 //!
 //! - `hog` never sleeps.
 //! - `builder` works for 50 ms and sleeps for 5 ms, again and again.
@@ -26,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::work::{cpu_time, join, set_affinity, spawn, work};
+use super::work::{cpu_time, join, set_affinity, set_idle, set_nice, spawn, work};
 
 use super::told::Told;
 
@@ -85,12 +87,33 @@ pub struct Member {
     pub nr_rounds: u64,
 }
 
+/// How much a member weighs.
+#[derive(Clone, Copy)]
+enum Weight {
+    Nice(i32),
+    Idle,
+}
+
+impl FromStr for Weight {
+    type Err = anyhow::Error;
+
+    fn from_str(word: &str) -> Result<Weight> {
+        match word {
+            "idle" => Ok(Weight::Idle),
+            nice => Ok(Weight::Nice(nice.parse().context("nice level")?)),
+        }
+    }
+}
+
 /// When to begin and to end, and where.
 #[derive(Clone, Copy)]
 struct Plan {
     starts_at: Instant,
     ends_at: Instant,
     cpu: Option<usize>,
+    /// Where the second of a pair is, if not there.
+    partner_cpu: Option<usize>,
+    weight: Weight,
 }
 
 /// What the words after `crowd` ask for.
@@ -103,14 +126,16 @@ pub fn run(words: &[&str]) -> Result<String> {
     let mut members = Vec::new();
     for group in groups {
         let (kind, rest) = group.split_once('*').context("KIND*NR")?;
-        let (nr, cpu) = match rest.split_once('@') {
-            Some((nr, cpu)) => (nr, Some(cpu.parse().context("CPU")?)),
-            None => (rest, None),
-        };
+        let (rest, weight) = rest.split_once('^').unwrap_or((rest, "0"));
+        let (nr, cpus) = rest.split_once('@').unwrap_or((rest, ""));
+        let mut cpus = cpus.split('+').filter(|cpu| !cpu.is_empty());
+        let mut cpu = || cpus.next().map(str::parse).transpose().context("CPU");
         let plan = Plan {
             starts_at,
             ends_at,
-            cpu,
+            cpu: cpu()?,
+            partner_cpu: cpu()?,
+            weight: weight.parse()?,
         };
         for _ in 0..nr.parse::<usize>().context("number")? {
             members.push(hire(kind, plan)?);
@@ -149,8 +174,18 @@ impl Plan {
         if let Some(cpu) = self.cpu {
             set_affinity(0, 1 << cpu)?;
         }
+        match self.weight {
+            Weight::Nice(nice) => set_nice(nice)?,
+            Weight::Idle => set_idle()?,
+        }
         sleep_until(self.starts_at);
         Ok(())
+    }
+
+    /// The same for the second of a pair.
+    fn begin_as_partner(mut self) -> Result<()> {
+        self.cpu = self.partner_cpu.or(self.cpu);
+        self.begin()
     }
 }
 
@@ -229,7 +264,7 @@ fn hire_pipe_pair(
     let (mut our_ear, mut their_mouth) = std::io::pipe().context("making a pipe")?;
     let (their_ear, mut our_mouth) = std::io::pipe().context("making a pipe")?;
     let partner = spawn("pipe_b", move || {
-        plan.begin()?;
+        plan.begin_as_partner()?;
         echo(their_ear, &mut their_mouth)?;
         Ok(cpu_time())
     })?;
