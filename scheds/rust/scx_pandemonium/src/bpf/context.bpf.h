@@ -141,7 +141,7 @@ struct boost_llc {
 };
 
 struct queue_llc {
-	u64 nr_inserts; /* tasks ever queued here */
+	u64 nr_inserts; /* tasks ever queued here; not those of own queues */
 	struct waiters interactive;
 	struct waiters batch;
 };

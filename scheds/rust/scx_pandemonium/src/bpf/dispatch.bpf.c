@@ -275,13 +275,17 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
  * What was there when the CPU looked is no reason to look again, else it would
  * never get to rest. So two answers are needed: the count of the own queue,
  * which is always work for this CPU, and for the domains the number of tasks
- * that were ever queued, which says what is new.
+ * that were ever queued there, which says what is new.
  */
-static bool missed_work(struct cpu_ctx *cpuc)
+static bool missed_work(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
-	return (queue_nr_own(cpuc) &&
-		scx_bpf_dsq_nr_queued(queue_own(cpuc->topo.cpu))) ||
-	       queue_nr_inserts() != cpuc->dispatch.seen_inserts;
+	if (queue_nr_own(cpuc) &&
+	    scx_bpf_dsq_nr_queued(queue_own(cpuc->topo.cpu)))
+		return true;
+	if (nr_llcs == 1 && !queue_nr_interactive(llcc) &&
+	    !queue_nr_batch(llcc))
+		return false;
+	return queue_nr_inserts() != cpuc->dispatch.seen_inserts;
 }
 
 /*
@@ -300,6 +304,6 @@ __hidden void dispatch_update_idle(s32 cpu, bool is_idle)
 	if (!llcc)
 		return;
 	slice_update_idle(cpuc, llcc, is_idle);
-	if (is_idle && !cpuc->slice.is_offline && missed_work(cpuc))
+	if (is_idle && !cpuc->slice.is_offline && missed_work(cpuc, llcc))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }

@@ -23,6 +23,7 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::idle_waits::{IdleTrace, WATCHED, restrict};
+use crate::stats::Found;
 use crate::support::kernels;
 use crate::support::work::{join, spawn, work};
 
@@ -218,6 +219,45 @@ fn no_cpu_is_idle_for_long(kernel: &Kernel) -> Result<()> {
     }
     told.check(wrong.is_empty(), || wrong.join("; "))?;
     told.check_stops()
+}
+
+/// Pairs of tasks that sleep and wake on six CPUs of eight, pinned: no other CPU
+/// has work.
+const PINNED_SCRIPT: &str = "\
+begin
+crowd pairs 0.7 pipe*1@0+1 pipe*1@2+3 pipe*1@4+5 &
+usleep 300000
+fact stats $(agent stats-of-ms 300)
+wait $!
+stop INT
+";
+
+/// How often a CPU may look for work in vain, for each wakeup, in percent. It does
+/// once for each task that sleeps.
+const EMPTY_FOR_WAKEUP_MAX_PCT: u64 = 105;
+
+fn no_idle_cpu_looks_again_in_vain(kernel: &Kernel) -> Result<()> {
+    let told = OURS.flat(kernel, 8)?.run(PINNED_SCRIPT)?;
+    let found = told.one("stats")?;
+    let found = Found { told: &told, found };
+    let nr_empty = found.count("nr_dispatch_empty")?;
+    let nr_wakeups = found.count("nr_enq_wakeup")?;
+    println!("looks for work in vain {nr_empty}, wakeups {nr_wakeups}");
+    told.check(
+        nr_empty * 100 <= nr_wakeups * EMPTY_FOR_WAKEUP_MAX_PCT,
+        || format!("idle CPUs looked in vain {nr_empty} times beside {nr_wakeups} wakeups"),
+    )?;
+    told.check_stops()
+}
+
+#[test]
+fn no_idle_cpu_looks_for_work_that_only_another_may_do() -> Result<()> {
+    no_idle_cpu_looks_again_in_vain(&kernels::first()?)
+}
+
+#[test]
+fn no_idle_cpu_looks_for_work_that_only_another_may_do_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(no_idle_cpu_looks_again_in_vain)
 }
 
 #[test]
