@@ -22,8 +22,8 @@ use anyhow::{Result, bail, ensure};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::idle_waits::{IdleTrace, WATCHED, restrict};
 use crate::stats::Found;
+use crate::support::idle_waits::{IdleTrace, WATCHED, restrict};
 use crate::support::kernels;
 use crate::support::work::{join, spawn, work};
 
