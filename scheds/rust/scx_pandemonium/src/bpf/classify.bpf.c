@@ -54,9 +54,41 @@ __hidden void classify_init_task(struct task_ctx *taskc)
 	taskc->classify.tier = TIER_INTERACTIVE;
 }
 
-__hidden void classify_wakeup(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-			      u64 now)
+/*
+ * Return for how long the chain of tasks has worked at @now that ends with
+ * @wakerc, on @cpuc's CPU: each woke the next, an interrupt woke the first.
+ */
+static u64 chain_length_ns(const struct task_ctx *wakerc,
+			   const struct cpu_ctx *cpuc, u64 now)
 {
+	s64 ran_ns = now - cpuc->account.run_started_at;
+
+	if (!wakerc)
+		return 0;
+	return wakerc->classify.chain_ns + wakerc->classify.burst_ns +
+	       (ran_ns > 0 ? ran_ns : 0);
+}
+
+/*
+ * The task of @taskc slept for @sleep_ns. While the tasks worked that woke it
+ * in turn it waited for them: those that do nothing but wake each other are a
+ * hog in parts.
+ */
+static void follow_sleep(struct task_ctx *taskc, u64 sleep_ns)
+{
+	u64 chain_ns = taskc->classify.chain_ns;
+
+	taskc->classify.avg_sleep_ns =
+		classify_ewma(taskc->classify.avg_sleep_ns,
+			      sleep_ns > chain_ns ? sleep_ns - chain_ns : 0,
+			      taskc->classify.age);
+}
+
+__hidden void classify_wakeup(struct task_ctx *taskc,
+			      const struct task_ctx *wakerc,
+			      struct cpu_ctx *cpuc, u64 now)
+{
+	taskc->classify.chain_ns = chain_length_ns(wakerc, cpuc, now);
 	if (taskc->classify.woke_at)
 		taskc->classify.wake_interval_ns = classify_ewma(
 			taskc->classify.wake_interval_ns,
@@ -64,10 +96,8 @@ __hidden void classify_wakeup(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 			taskc->classify.age);
 	if (taskc->classify.slept_at) {
 		stats_sleep(cpuc, now - taskc->classify.slept_at);
-		taskc->classify.avg_sleep_ns = classify_ewma(
-			taskc->classify.avg_sleep_ns,
-			bounded_interval(taskc->classify.slept_at, now),
-			taskc->classify.age);
+		follow_sleep(taskc,
+			     bounded_interval(taskc->classify.slept_at, now));
 	}
 	taskc->classify.woke_at = now;
 	taskc->classify.is_waking = 1;
@@ -110,7 +140,8 @@ __hidden void classify_enqueued(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 		stat_inc(cpuc, STAT_SURGE);
 }
 
-__hidden void classify_admit(struct task_ctx *taskc, struct task_ctx *parentc,
+__hidden void classify_admit(struct task_ctx *taskc,
+			     const struct task_ctx *parentc,
 			     struct llc_ctx *llcc, u64 now)
 {
 	/* Two CPUs may take the last token together: one first run too many. */

@@ -21,8 +21,12 @@
 /* A task without history: as if it woke at 20 Hz and ran 1 ms each time. */
 void classify_init_task(struct task_ctx *taskc);
 
-/* The task of @taskc wakes at @now; @cpuc is the CPU that we are on. */
-void classify_wakeup(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now);
+/*
+ * The task of @taskc wakes at @now. @wakerc, NULL for an interrupt, is the task
+ * that woke it, which runs on the CPU that we are on, that of @cpuc.
+ */
+void classify_wakeup(struct task_ctx *taskc, const struct task_ctx *wakerc,
+		     struct cpu_ctx *cpuc, u64 now);
 
 /* It got a CPU: one more wakeup that it has been seen to answer. */
 void classify_woken(struct task_ctx *taskc);
@@ -40,7 +44,7 @@ void classify_enqueued(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
  * The task of @taskc is new and its parent is @parentc: let it through the gate
  * if the parent is served before batch work and the gate has a token left.
  */
-void classify_admit(struct task_ctx *taskc, struct task_ctx *parentc,
+void classify_admit(struct task_ctx *taskc, const struct task_ctx *parentc,
 		    struct llc_ctx *llcc, u64 now);
 
 /* The task of @taskc ran for @ran_ns. */

@@ -53,13 +53,17 @@ static void insert_local(struct task_struct *p, struct task_ctx *taskc,
 }
 
 /*
- * Return whether the task that runs on this CPU is the waker, and goes on after
- * that: not an interrupt, not its exit.
+ * Return the context of the task that runs on this CPU, that of @cpuc, if that
+ * is the waker: one of ours, not an interrupt, not in its exit. Else NULL.
  */
-static bool is_waking_itself(const struct task_struct *waker)
+static struct task_ctx *waker_ctx(const struct cpu_ctx *cpuc)
 {
-	return !(waker->flags & PF_EXITING) && !bpf_in_hardirq() &&
-	       !bpf_in_serving_softirq();
+	struct task_struct *waker = (void *)bpf_get_current_task_btf();
+
+	if (!cpuc->account.is_busy || (waker->flags & PF_EXITING) ||
+	    bpf_in_hardirq() || bpf_in_serving_softirq())
+		return NULL;
+	return try_lookup_task(waker);
 }
 
 /*
@@ -79,25 +83,21 @@ static bool sleeps_within(const struct task_ctx *wakerc,
  * Return whether the waker should hand its CPU to @p.
  *
  *   1. @p may run there.
- *   2. The waker is a task of ours, not one that became real-time, that sleeps
- *	within @soon_ns, and @p usually runs briefly; a sync hint alone is often
- *	a lie, and then @p would wait behind a hog.
+ *   2. The waker is a task of ours that sleeps within @soon_ns, and @p usually
+ *	runs briefly; a sync hint alone is often a lie, and then @p would wait
+ *	behind a hog.
  *   3. No task waits in its local DSQ or for this CPU alone.
  *   4. No task waits for a CPU, or @p is to go before batch work anyway, and
  *	none has waited for so long that it goes first: a pair that hands a CPU
  *	to and fro never asks which task should have it.
  */
 static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
-			 struct task_struct *waker, struct cpu_ctx *cpuc,
+			 const struct task_ctx *wakerc, struct cpu_ctx *cpuc,
 			 struct llc_ctx *llcc, u64 soon_ns)
 {
-	struct task_ctx *wakerc;
-
-	if (!cpuc->account.is_busy ||
-	    !bpf_cpumask_test_cpu(cpuc->topo.cpu, p->cpus_ptr))
+	if (!wakerc || !bpf_cpumask_test_cpu(cpuc->topo.cpu, p->cpus_ptr))
 		return false;
-	wakerc = try_lookup_task(waker);
-	if (!wakerc || taskc->classify.avg_runtime_ns > HANDOFF_SYNC_MAX_NS ||
+	if (taskc->classify.avg_runtime_ns > HANDOFF_SYNC_MAX_NS ||
 	    !sleeps_within(wakerc, cpuc, soon_ns, taskc->account.runnable_at))
 		return false;
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || queue_nr_own(cpuc))
@@ -108,26 +108,17 @@ static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
 	       !rescue_has_starved(cpuc, llcc, taskc->account.runnable_at);
 }
 
-/* The running task forked the one of @taskc: see if it comes with a token. */
-static void admit_child(struct task_ctx *taskc, struct llc_ctx *llcc)
-{
-	struct task_struct *parent = (void *)bpf_get_current_task_btf();
-	struct task_ctx *parentc = try_lookup_task(parent);
-
-	if (parentc)
-		classify_admit(taskc, parentc, llcc, scx_bpf_now());
-}
-
 /*
  * @p begins to wait, at @now, for a CPU of @llcc: after a sleep or as a new
- * task. @cpuc is the CPU that we are on.
+ * task. @cpuc is the CPU that we are on, @wakerc the task there that woke it.
  */
 static void become_runnable(struct task_struct *p, struct task_ctx *taskc,
-			    struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
+			    const struct task_ctx *wakerc, struct cpu_ctx *cpuc,
+			    struct llc_ctx *llcc, u64 now)
 {
 	account_begin_wait(taskc, now);
 	if (taskc->share.is_sleeping) {
-		classify_wakeup(taskc, cpuc, now);
+		classify_wakeup(taskc, wakerc, cpuc, now);
 		compositor_check(p, taskc, now);
 	}
 	share_become_runnable(taskc, llcc);
@@ -179,11 +170,10 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 			      u64 wake_flags)
 {
 	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
-	struct task_struct *waker = (void *)bpf_get_current_task_btf();
-	struct task_ctx *taskc = try_lookup_task(p);
+	struct task_ctx *taskc = try_lookup_task(p), *wakerc;
 	struct cpu_ctx *cpuc = lookup_cpu(this_cpu);
 	struct cpu_ctx *prev_cpuc = lookup_cpu(prev_cpu);
-	bool is_sync = wake_flags & SCX_WAKE_SYNC, is_waker;
+	bool is_sync = wake_flags & SCX_WAKE_SYNC;
 	struct llc_ctx *llcc;
 	u64 now = scx_bpf_now();
 
@@ -192,30 +182,28 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	llcc = lookup_llc(prev_cpuc->topo.llc_idx);
 	if (!llcc)
 		return prev_cpu;
-	is_waker = is_waking_itself(waker);
-	become_runnable(p, taskc, cpuc, llcc, now);
-	if (wake_flags & SCX_WAKE_FORK)
-		admit_child(taskc, llcc);
+	wakerc = waker_ctx(cpuc);
 	/*
 	 * Batch work that says it will sleep and is known not to: @p takes what
 	 * that produces. The sooner it ran, the less there would be to take,
 	 * and the more switches.
 	 */
-	classify_set_waker(taskc, is_sync && is_waker &&
-					  cpuc->account.is_busy &&
+	classify_set_waker(taskc, is_sync && wakerc &&
 					  cpuc->account.tier == TIER_BATCH);
+	become_runnable(p, taskc, wakerc, cpuc, llcc, now);
+	if ((wake_flags & SCX_WAKE_FORK) && wakerc)
+		classify_admit(taskc, wakerc, llcc, now);
 	classify_served_tier(p, taskc, llcc);
 
-	if (is_sync && is_waker &&
-	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_SYNC_MAX_NS))
+	if (is_sync &&
+	    can_hand_off(p, taskc, wakerc, cpuc, llcc, HANDOFF_SYNC_MAX_NS))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
 	cpu = idle_select_cpu(p, prev_cpu);
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 
-	if (is_waker &&
-	    can_hand_off(p, taskc, waker, cpuc, llcc, HANDOFF_UNASKED_MAX_NS))
+	if (can_hand_off(p, taskc, wakerc, cpuc, llcc, HANDOFF_UNASKED_MAX_NS))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
 	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);
@@ -351,7 +339,8 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	classify_enqueued(this_cpuc, llcc);
 	if (taskc->share.is_sleeping || !taskc->account.runnable_at) {
 		/* ops.select_cpu() was not asked, as for a pinned task. */
-		become_runnable(p, taskc, this_cpuc, llcc, scx_bpf_now());
+		become_runnable(p, taskc, waker_ctx(this_cpuc), this_cpuc, llcc,
+				scx_bpf_now());
 	} else {
 		share_stay_runnable(taskc, llcc);
 	}

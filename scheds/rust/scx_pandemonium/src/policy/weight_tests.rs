@@ -105,7 +105,7 @@ proptest! {
         prop_assert!(part <= whole);
         // SAFETY: pure arithmetic on its arguments.
         let least = unsafe { part_weight(part, sum) };
-        prop_assert!(least >= weight_consts_WEIGHT_MIN && least <= weight_consts_WEIGHT_MAX);
+        prop_assert!((weight_consts_WEIGHT_MIN..=weight_consts_WEIGHT_MAX).contains(&least));
     }
 
     /// A task that needs more of a CPU has a smaller factor, within the range.

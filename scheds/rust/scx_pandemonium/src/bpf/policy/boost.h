@@ -10,8 +10,9 @@
  * depends on its demand, the part of a CPU that it would use if it had one to
  * itself: CPU time over CPU time and sleep, by moving averages. The time that
  * it waits for a CPU does not count, so a frame that comes late does not look
- * like a hog. Up to DEMAND_FULL the factor is the largest, from DEMAND_NONE on
- * it is one.
+ * like a hog; nor does a sleep in which other tasks worked and woke each other
+ * until they woke it (classify.bpf.c). Up to DEMAND_FULL the factor is the
+ * largest, from DEMAND_NONE on it is one.
  *
  *	7 ms of each 16.7 ms			demand 0.42	factor 6
  *	12 ms of each 16.7 ms			demand 0.72	factor 6
