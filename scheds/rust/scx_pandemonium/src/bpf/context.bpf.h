@@ -33,7 +33,8 @@ struct share_task {
 	u32 llc_idx;	     /* domain whose clock vtime belongs to */
 	u32 counted_weight;  /* its part of that clock's weight_sum */
 	u32 nice_weight;     /* of its nice level */
-	u32 weight;	     /* what it is charged by, policy/weight.h */
+	u32 plain_weight;    /* what its cgroup makes of that */
+	u32 weight;	     /* what it is charged by: that with its factor */
 };
 
 struct group_task {

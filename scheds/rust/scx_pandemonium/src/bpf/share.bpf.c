@@ -16,8 +16,10 @@
  */
 static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
-	taskc->share.weight = boost_weight(
-		taskc, group_weight(taskc, llcc, taskc->share.nice_weight));
+	u32 weight = group_weight(taskc, llcc, taskc->share.nice_weight);
+
+	taskc->share.plain_weight = weight;
+	taskc->share.weight = boost_weight(taskc, weight);
 }
 
 /* Return the weight of the nice level of @p. */
@@ -34,24 +36,30 @@ static void set_vtime(struct task_ctx *taskc, u64 vtime)
 	taskc->share.turn_vtime = vtime;
 }
 
-/* Return the vtime of @taskc within what may be owed to it and by it. */
+/*
+ * Return the vtime of @taskc within what may be owed to it and by it. A factor
+ * of its weight does not bring it nearer to the clock, where it would have to
+ * wait for tasks that it goes before otherwise.
+ */
 static u64 bounded_vtime(const struct task_ctx *taskc,
 			 const struct llc_ctx *llcc)
 {
 	u64 clock = READ_ONCE(llcc->share.clock.avg_vruntime);
 	/*
 	 * Credit is for tasks that use it for a fast answer. A batch task that
-	 * slept gets to the front once, and so does a new one, which has a head
-	 * start of another kind. One that did not sleep was kept waiting and
-	 * may be owed as much as any.
+	 * slept gets to the front once, and so does a new one, unless it was
+	 * let through the gate. Batch work that did not sleep was kept waiting
+	 * and may be owed as much as any.
 	 */
-	bool is_brief = taskc->classify.age < AGE_GATE ||
-			(taskc->classify.tier == TIER_BATCH &&
-			 taskc->classify.is_waking);
+	bool is_brief = taskc->classify.tier == TIER_BATCH
+				? taskc->classify.is_waking
+				: taskc->classify.age < AGE_GATE &&
+					  !taskc->classify.is_admitted;
 	u64 lag_max_ns = is_brief ? knobs.batch_lag_max_ns : knobs.lag_max_ns;
 
 	return vtime_cap_debt(vtime_cap_lag(taskc->share.vtime, clock,
-					    lag_max_ns, taskc->share.weight),
+					    lag_max_ns,
+					    taskc->share.plain_weight),
 			      clock, knobs.lag_max_ns, taskc->share.weight);
 }
 
@@ -162,6 +170,7 @@ __hidden void share_enable(struct task_struct *p, struct task_ctx *taskc,
 	taskc->share.llc_idx = llcc->topo.idx;
 	taskc->share.vtime = llcc->share.clock.avg_vruntime;
 	taskc->share.nice_weight = nice_weight(p);
+	taskc->share.plain_weight = taskc->share.nice_weight;
 	taskc->share.weight = taskc->share.nice_weight;
 }
 
