@@ -21,8 +21,9 @@ const INTERVAL_MAX_SEC: f64 = 3600.0;
 /// saturated.
 ///
 /// Tasks that wake often, sleep by themselves and need little CPU each time are
-/// served first and may take a CPU from batch work; batch work shares the rest
-/// by weight. Runs until it gets SIGINT or SIGTERM, which returns the machine to
+/// served first and may take a CPU from batch work, which keeps a quarter of the
+/// machine. CPU time is shared by nice level and cpu.weight; cpu.max is not
+/// honoured. Runs until it gets SIGINT or SIGTERM, which returns the machine to
 /// the kernel's default scheduler.
 #[derive(Debug, Parser)]
 #[command(
