@@ -24,7 +24,8 @@ stop INT
 /// for a pair, in percent of a fair share: what each gets if a pair, of which one task
 /// runs at a time, counts as one.
 ///
-/// The floor says that no pair is starved: each gets half of a fair share at least. The
+/// The floor says that no pair is starved: each gets half of a fair share at least, a
+/// third where forty tasks are due so little that a few turns are much of it. The
 /// ceiling says that none takes what is due to others: the shares of two tasks are due
 /// to a pair at most, and here and there some more.
 struct Load {
@@ -33,10 +34,9 @@ struct Load {
     nr_hogs: u32,
     seconds: u32,
     hog_tolerance_pct: u32,
+    pair_least_pct: u32,
     pair_most_pct: u32,
 }
-
-const PAIR_LEAST_PCT: u32 = 50;
 
 const FEW: Load = Load {
     nr_cpus: 2,
@@ -44,6 +44,7 @@ const FEW: Load = Load {
     nr_hogs: 6,
     seconds: SECONDS,
     hog_tolerance_pct: 20,
+    pair_least_pct: 50,
     pair_most_pct: 171,
 };
 
@@ -56,6 +57,7 @@ const CROWD: Load = Load {
     nr_hogs: 20,
     seconds: 6,
     hog_tolerance_pct: 35,
+    pair_least_pct: 33,
     pair_most_pct: 250,
 };
 
@@ -73,6 +75,7 @@ fn share(kernel: &Kernel, load: &Load) -> Result<()> {
         nr_hogs,
         seconds,
         hog_tolerance_pct,
+        pair_least_pct,
         pair_most_pct,
     } = *load;
     let script = format!(
@@ -91,7 +94,7 @@ fn share(kernel: &Kernel, load: &Load) -> Result<()> {
                 due_most * (100 + hog_tolerance_pct) / 100,
             ),
             _ => (
-                due_most * PAIR_LEAST_PCT / 100,
+                due_most * pair_least_pct / 100,
                 due_most * pair_most_pct / 100,
             ),
         };
