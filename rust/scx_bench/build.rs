@@ -126,9 +126,7 @@ fn tell_build() -> Result<(), Box<dyn Error>> {
 
 /// The beginning of a digest.
 fn hex(hasher: Sha256) -> String {
-    let digest = hasher.finalize();
-    let digest = digest.iter().take(DIGEST_BYTES);
-    digest.map(|byte| format!("{byte:02x}")).collect()
+    format!("{:.*x}", 2 * DIGEST_BYTES, hasher.finalize())
 }
 
 /// Top-level modules of this crate that `text` names, in whatever way: all

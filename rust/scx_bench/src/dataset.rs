@@ -322,6 +322,29 @@ impl Dataset {
         machines
     }
 
+    /// What a front page is about: the subject, and the machine that most schedulers
+    /// were measured on.
+    ///
+    /// # Errors
+    ///
+    /// If no subject is named or nothing was measured.
+    pub fn front(&self) -> Result<(&str, (&str, u32))> {
+        let subject = self.subject.as_deref().context("no --subject is named")?;
+        let machine = self.main_machine().context("nothing was measured")?;
+        Ok((subject, machine))
+    }
+
+    /// Where `scheduler` stands among the schedulers.
+    ///
+    /// # Errors
+    ///
+    /// If it was not measured.
+    pub fn column(&self, scheduler: &str) -> Result<usize> {
+        let mut names = self.schedulers.iter().map(|(name, _)| name);
+        let column = names.position(|name| name == scheduler);
+        column.with_context(|| format!("{scheduler} was not measured"))
+    }
+
     /// The machine that most schedulers were measured on.
     pub fn main_machine(&self) -> Option<(&str, u32)> {
         let names = || self.schedulers.iter().map(|(name, _)| name);

@@ -122,8 +122,7 @@ fn image_path(kernels: &Path, release: &str) -> PathBuf {
 /// An error unless the file at `path` has this SHA-256, in hexadecimal.
 fn check_sha256(path: &Path, expected: &str) -> Result<()> {
     let bytes = fs::read(path).map_err(|e| Error::at("reading", path, e))?;
-    let digest = Sha256::digest(bytes);
-    let found: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = format!("{:x}", Sha256::digest(bytes));
     if found == expected {
         return Ok(());
     }

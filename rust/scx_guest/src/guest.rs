@@ -591,10 +591,12 @@ pub fn describe_setup() -> Result<String> {
         qemu::command(&machine),
         Root::skeleton()
     );
-    let digest = Sha256::digest(parts);
-    let digest = digest.iter().take(DIGEST_BYTES);
-    let hex: String = digest.map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("{hex}, {}", initramfs::busybox_version()?))
+    Ok(format!(
+        "{:.*x}, {}",
+        2 * DIGEST_BYTES,
+        Sha256::digest(parts),
+        initramfs::busybox_version()?
+    ))
 }
 
 /// FNV-1a over what makes one run different from another.

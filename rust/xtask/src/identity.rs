@@ -91,9 +91,7 @@ fn digest_sources(dir: &Path) -> Result<String> {
 
 /// The beginning of a digest.
 fn hex(hasher: Sha256) -> String {
-    let digest = hasher.finalize();
-    let digest = digest.iter().take(DIGEST_BYTES);
-    digest.map(|byte| format!("{byte:02x}")).collect()
+    format!("{:.*x}", 2 * DIGEST_BYTES, hasher.finalize())
 }
 
 /// Add `path`, or all files below it if it is a directory; nothing if it is

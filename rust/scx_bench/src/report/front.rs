@@ -45,16 +45,8 @@ const FIGURES: [(&str, &str, &str); 5] = [
 
 /// The table as Markdown.
 pub fn markdown(dataset: &Dataset) -> Result<String> {
-    let subject = dataset
-        .subject
-        .as_deref()
-        .context("no --subject is named")?;
-    let (topology, cpus) = dataset.main_machine().context("nothing was measured")?;
-    let column = |name: &str| {
-        let column = dataset.schedulers.iter().position(|(one, _)| one == name);
-        column.with_context(|| format!("{name} was not measured"))
-    };
-    let columns = [column(spec::DEFAULT)?, column(subject)?];
+    let (subject, (topology, cpus)) = dataset.front()?;
+    let columns = [dataset.column(spec::DEFAULT)?, dataset.column(subject)?];
     let rows = compare::rows(dataset, topology);
     let mut lines = String::new();
     for (scenario, kind, words) in FIGURES {

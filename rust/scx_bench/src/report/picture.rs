@@ -9,7 +9,7 @@
 //!
 //! Not here: the curves of the report (`chart`), which show tails.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use maud::{Markup, PreEscaped, html};
 
 use super::chart::tenth;
@@ -63,11 +63,7 @@ struct Frames<'a> {
 
 /// The picture as SVG.
 pub fn svg(dataset: &Dataset) -> Result<String> {
-    let subject = dataset
-        .subject
-        .as_deref()
-        .context("no --subject is named")?;
-    let (topology, cpus) = dataset.main_machine().context("nothing was measured")?;
+    let (subject, (topology, cpus)) = dataset.front()?;
     let frames = |name: &str| Frames::of(dataset, topology, name);
     let both = [frames(spec::DEFAULT)?, frames(subject)?];
     let longest_ns = both.iter().flat_map(|one| &one.summaries).map(|s| s.max_ns);

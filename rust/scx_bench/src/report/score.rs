@@ -15,16 +15,10 @@ const COLUMNS: usize = 110;
 
 /// The table with the rule that made it, as Markdown.
 pub fn markdown(dataset: &Dataset) -> Result<String> {
-    let subject = dataset
-        .subject
-        .as_deref()
-        .context("no --subject is named")?;
-    let (topology, cpus) = dataset.main_machine().context("nothing was measured")?;
+    let (subject, (topology, cpus)) = dataset.front()?;
     let rows = compare::rows(dataset, topology);
     let schedulers = &dataset.schedulers;
-    let index = schedulers.iter().position(|(name, _)| name == subject);
-    let index = index.with_context(|| format!("{subject} was not measured"))?;
-    let scores = &compare::matrix(&rows, schedulers.len())[index];
+    let scores = &compare::matrix(&rows, schedulers.len())[dataset.column(subject)?];
     let mut lines = Vec::new();
     let mut nr_figures = 0;
     for ((name, version), score) in schedulers.iter().zip(scores) {

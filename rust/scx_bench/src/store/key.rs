@@ -157,9 +157,7 @@ fn digest_file(path: &Path) -> Result<String> {
 
 /// A digest of `bytes` in hexadecimal.
 fn digest(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    let bytes = digest.iter().take(DIGEST_BYTES);
-    bytes.map(|byte| format!("{byte:02x}")).collect()
+    format!("{:.*x}", 2 * DIGEST_BYTES, Sha256::digest(bytes))
 }
 
 #[cfg(test)]

@@ -54,6 +54,14 @@ __hidden void classify_init_task(struct task_ctx *taskc)
 	taskc->classify.tier = TIER_INTERACTIVE;
 }
 
+__hidden u64 classify_open_burst_ns(const struct task_ctx *taskc,
+				    const struct cpu_ctx *cpuc, u64 now)
+{
+	s64 ran_ns = now - cpuc->account.run_started_at;
+
+	return taskc->classify.burst_ns + (ran_ns > 0 ? ran_ns : 0);
+}
+
 /*
  * Return for how long the chain of tasks has worked at @now that ends with
  * @wakerc, on @cpuc's CPU: each woke the next, an interrupt woke the first.
@@ -61,12 +69,9 @@ __hidden void classify_init_task(struct task_ctx *taskc)
 static u64 chain_length_ns(const struct task_ctx *wakerc,
 			   const struct cpu_ctx *cpuc, u64 now)
 {
-	s64 ran_ns = now - cpuc->account.run_started_at;
-
-	if (!wakerc)
-		return 0;
-	return wakerc->classify.chain_ns + wakerc->classify.burst_ns +
-	       (ran_ns > 0 ? ran_ns : 0);
+	return wakerc ? wakerc->classify.chain_ns +
+				classify_open_burst_ns(wakerc, cpuc, now)
+		      : 0;
 }
 
 /*

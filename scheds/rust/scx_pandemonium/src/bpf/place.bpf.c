@@ -73,10 +73,8 @@ static struct task_ctx *waker_ctx(const struct cpu_ctx *cpuc)
 static bool sleeps_within(const struct task_ctx *wakerc,
 			  const struct cpu_ctx *cpuc, u64 soon_ns, u64 now)
 {
-	s64 ran_ns = now - cpuc->account.run_started_at;
-
 	return wakerc->classify.avg_runtime_ns <= soon_ns &&
-	       (s64)wakerc->classify.burst_ns + ran_ns <= (s64)soon_ns;
+	       classify_open_burst_ns(wakerc, cpuc, now) <= soon_ns;
 }
 
 /*

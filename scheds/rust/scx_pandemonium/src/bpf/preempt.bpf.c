@@ -100,8 +100,7 @@ static bool is_taken(const struct cpu_ctx *cpuc)
  *
  *   1. Never from an equal or a higher tier.
  *   2. Never from a task that is owed more than the tier of @p is worth.
- *
- *   4. Never from real-time work. The CPU is on offer again when a task of ours
+ *   3. Never from real-time work. The CPU is on offer again when a task of ours
  *	begins to run there.
  *
  * The compare-and-swap decides between two wakeups that found it together.

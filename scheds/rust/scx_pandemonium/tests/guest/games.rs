@@ -5,18 +5,9 @@
 use anyhow::Result;
 use scx_guest::Kernel;
 
-use crate::ours::OURS;
-use crate::share::metric;
+use crate::share::{bench, metric};
 use crate::support::kernels;
 use crate::support::told::Told;
-
-const SCRIPT: &str = "\
-begin
-scx_bench run --scenario game_mt,game,cheat --seed $SEED --json /tmp/result >/dev/null ||
-	give_up 'the bench failed'
-fact bench \"$(cat /tmp/result)\"
-stop INT
-";
 
 /// Of 60.
 const FPS_MIN: f64 = 58.0;
@@ -52,10 +43,7 @@ fn check_game(told: &Told, scenario: &str, frame_ms: f64) -> Result<()> {
 }
 
 fn games(kernel: &Kernel) -> Result<()> {
-    let told = OURS
-        .flat(kernel, 4)?
-        .with_workspace_program("scx_bench")?
-        .run(SCRIPT)?;
+    let told = bench(kernel, "1x1x4x1", "", "game_mt,game,cheat")?;
     check_game(&told, "game_mt", FRAME_MT_MS)?;
     check_game(&told, "game", FRAME_MS)?;
     let gain = metric(&told, "cheat", "gain")?;

@@ -16,8 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use scx_guest::Kernel;
 
-use crate::ours::OURS;
-use crate::share::metric;
+use crate::share::{bench, metric};
 use crate::support::kernels;
 use crate::support::told::Told;
 
@@ -32,22 +31,8 @@ const MOVES_FOR_ONE_MADE: usize = 5;
 const NR_AFTERWARDS: usize = 8_400;
 const REMOVE_ATTEMPTS: usize = 1_000;
 
-const WEIGHTS_SCRIPT: &str = "\
-begin
-scx_bench run --scenario cg_weights,cg_nested,cg_live --seed $SEED --json /tmp/result >/dev/null ||
-	give_up 'the bench failed'
-fact bench \"$(cat /tmp/result)\"
-stop INT
-";
-
-const CHURN_SCRIPT: &str = "\
-begin
-fact churn $(agent groups 2)
-scx_bench run --scenario cg_weights --seed $SEED --json /tmp/result >/dev/null ||
-	give_up 'the bench failed'
-fact bench \"$(cat /tmp/result)\"
-stop INT
-";
+const TOPOLOGY: &str = "1x1x4x1";
+const CHURN: &str = "fact churn $(agent groups 2)\n";
 
 /// Hogs in a group of 300 get three times as much as those in one of 100.
 const RATIO: f64 = 3.0;
@@ -153,10 +138,7 @@ fn near(told: &Told, scenario: &str, name: &str, due: f64, tolerance: f64) -> Re
 }
 
 fn weights(kernel: &Kernel) -> Result<()> {
-    let told = OURS
-        .flat(kernel, 4)?
-        .with_workspace_program("scx_bench")?
-        .run(WEIGHTS_SCRIPT)?;
+    let told = bench(kernel, TOPOLOGY, "", "cg_weights,cg_nested,cg_live")?;
     near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;
     near(&told, "cg_nested", "whole", 50.0, RATIO_TOLERANCE)?;
     near(&told, "cg_nested", "lesser", 12.5, RATIO_TOLERANCE)?;
@@ -182,10 +164,7 @@ fn cgroups_share_by_weight_on_another_kernel() -> Result<()> {
 
 #[test]
 fn thousands_of_cgroups_come_and_go_and_weights_still_count() -> Result<()> {
-    let told = OURS
-        .flat(&kernels::first()?, 4)?
-        .with_workspace_program("scx_bench")?
-        .run(CHURN_SCRIPT)?;
+    let told = bench(&kernels::first()?, TOPOLOGY, CHURN, "cg_weights")?;
     let made_and_moves: Vec<String> = told.all("churn")?;
     println!("made, moves: {made_and_moves:?}");
     near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;

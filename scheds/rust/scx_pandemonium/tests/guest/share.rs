@@ -4,6 +4,7 @@
 //! those of one domain on 4 CPUs.
 
 use anyhow::{Context, Result};
+use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
@@ -11,7 +12,6 @@ use crate::support::kernels;
 use crate::support::told::Told;
 
 const SCRIPT: &str = "\
-begin
 scx_bench run --scenario $SCENARIOS --seed $SEED --json /tmp/result >/dev/null ||
 	give_up 'the bench failed'
 fact bench \"$(cat /tmp/result)\"
@@ -50,10 +50,16 @@ pub fn metric(told: &Told, scenario: &str, name: &str) -> Result<f64> {
     Ok(value)
 }
 
-fn run(topology: &str, scenarios: &str) -> Result<Told> {
-    OURS.world(&kernels::first()?, topology)?
+/// Start the scheduler, run the script `before`, then these scenarios of the bench,
+/// whose figures [`metric`] gives, and stop.
+pub fn bench(kernel: &Kernel, topology: &str, before: &str, scenarios: &str) -> Result<Told> {
+    OURS.world(kernel, topology)?
         .with_workspace_program("scx_bench")?
-        .run(&format!("SCENARIOS={scenarios}\n{SCRIPT}"))
+        .run(&format!("begin\n{before}SCENARIOS={scenarios}\n{SCRIPT}"))
+}
+
+fn run(topology: &str, scenarios: &str) -> Result<Told> {
+    bench(&kernels::first()?, topology, "", scenarios)
 }
 
 fn check_nice(told: &Told) -> Result<()> {
