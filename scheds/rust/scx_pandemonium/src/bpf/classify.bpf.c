@@ -54,38 +54,21 @@ __hidden void classify_init_task(struct task_ctx *taskc)
 	taskc->classify.tier = TIER_INTERACTIVE;
 }
 
-__hidden u64 classify_open_burst_ns(const struct task_ctx *taskc,
-				    const struct cpu_ctx *cpuc, u64 now)
-{
-	s64 ran_ns = now - cpuc->account.run_started_at;
-
-	return taskc->classify.burst_ns + (ran_ns > 0 ? ran_ns : 0);
-}
-
 /*
- * Return for how long the chain of tasks has worked at @now that ends with
- * @wakerc, on @cpuc's CPU: each woke the next, an interrupt woke the first.
+ * The task of @taskc slept from @slept_at until a chain of wakeups reached it,
+ * each by the task that woke before. Its sleep was over when the interrupt came
+ * that began the chain; from then on it waited for these tasks. Two that do
+ * nothing but wake each other never sleep: they are a hog in parts.
  */
-static u64 chain_length_ns(const struct task_ctx *wakerc,
-			   const struct cpu_ctx *cpuc, u64 now)
+static void follow_sleep(struct task_ctx *taskc, u64 slept_at)
 {
-	return wakerc ? wakerc->classify.chain_ns +
-				classify_open_burst_ns(wakerc, cpuc, now)
-		      : 0;
-}
-
-/*
- * The task of @taskc slept for @sleep_ns. While the tasks worked that woke it
- * in turn it waited for them: those that do nothing but wake each other are a
- * hog in parts.
- */
-static void follow_sleep(struct task_ctx *taskc, u64 sleep_ns)
-{
-	u64 chain_ns = taskc->classify.chain_ns;
+	u64 ended_at = taskc->classify.chain_began_at;
 
 	taskc->classify.avg_sleep_ns =
 		classify_ewma(taskc->classify.avg_sleep_ns,
-			      sleep_ns > chain_ns ? sleep_ns - chain_ns : 0,
+			      vtime_before(slept_at, ended_at)
+				      ? bounded_interval(slept_at, ended_at)
+				      : 0,
 			      taskc->classify.age);
 }
 
@@ -93,7 +76,8 @@ __hidden void classify_wakeup(struct task_ctx *taskc,
 			      const struct task_ctx *wakerc,
 			      struct cpu_ctx *cpuc, u64 now)
 {
-	taskc->classify.chain_ns = chain_length_ns(wakerc, cpuc, now);
+	taskc->classify.chain_began_at =
+		wakerc ? wakerc->classify.chain_began_at : now;
 	if (taskc->classify.woke_at)
 		taskc->classify.wake_interval_ns = classify_ewma(
 			taskc->classify.wake_interval_ns,
@@ -101,8 +85,7 @@ __hidden void classify_wakeup(struct task_ctx *taskc,
 			taskc->classify.age);
 	if (taskc->classify.slept_at) {
 		stats_sleep(cpuc, now - taskc->classify.slept_at);
-		follow_sleep(taskc,
-			     bounded_interval(taskc->classify.slept_at, now));
+		follow_sleep(taskc, taskc->classify.slept_at);
 	}
 	taskc->classify.woke_at = now;
 	taskc->classify.is_waking = 1;

@@ -28,13 +28,6 @@ void classify_init_task(struct task_ctx *taskc);
 void classify_wakeup(struct task_ctx *taskc, const struct task_ctx *wakerc,
 		     struct cpu_ctx *cpuc, u64 now);
 
-/*
- * Return how long the task of @taskc, which runs on @cpuc's CPU, has worked at
- * @now since it woke.
- */
-u64 classify_open_burst_ns(const struct task_ctx *taskc,
-			   const struct cpu_ctx *cpuc, u64 now);
-
 /* It got a CPU: one more wakeup that it has been seen to answer. */
 void classify_woken(struct task_ctx *taskc);
 

@@ -79,8 +79,8 @@ struct classify_task {
 	u64 runtime_dev_ns;
 	u64 wake_interval_ns;
 	u64 switch_interval_ns;
-	u64 avg_sleep_ns; /* less what its wakers worked meanwhile */
-	u64 chain_ns;	  /* what those worked that woke it in turn */
+	u64 avg_sleep_ns;   /* until an interrupt led to its wakeup */
+	u64 chain_began_at; /* that interrupt; 0: before we knew the task */
 	u64 score;
 	u32 age;	    /* wakeups seen, up to AGE_MATURE */
 	u32 tier;	    /* what it has shown itself to be */
