@@ -235,6 +235,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 
 	if (!llcc)
 		return;
+	cpuc->dispatch.asked_at = now;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		prevc = try_lookup_task(prev);
 	/* Before the queues: what comes in between is seen as new then. */

@@ -201,8 +201,13 @@ struct account_cpu {
 };
 
 struct dispatch_cpu {
+	u64 asked_at;	  /* when it was last asked what to run */
 	u64 balance_at;	  /* when to look beyond the domain again */
 	u64 seen_inserts; /* queue_nr_inserts() when it last looked for work */
+};
+
+struct handoff_cpu {
+	u64 began_at; /* first handoff since ops.dispatch() was asked */
 };
 
 struct rescue_cpu {
@@ -256,6 +261,7 @@ struct cpu_ctx {
 	struct topo_cpu topo;
 	struct account_cpu account;
 	struct dispatch_cpu dispatch;
+	struct handoff_cpu handoff;
 	struct rescue_cpu rescue;
 	struct classify_cpu classify;
 	/* Written by other CPUs as well: a wakeup claims, bounds, counts. */

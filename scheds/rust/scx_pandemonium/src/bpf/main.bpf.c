@@ -7,6 +7,7 @@
  *   classify	what kind of task is this?
  *   compositor	is it part of the program that draws the screen?
  *   place	which CPU does a ready task go to?
+ *   handoff	does the waker give its CPU to the wakee?
  *   idle	which idle CPU does it get?
  *   preempt	which CPU has to make room?
  *   share	how much CPU time is a task owed?
@@ -250,6 +251,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "dispatch.bpf.c"
 #include "dump.bpf.c"
 #include "group.bpf.c"
+#include "handoff.bpf.c"
 #include "idle.bpf.c"
 #include "place.bpf.c"
 #include "preempt.bpf.c"

@@ -4,29 +4,14 @@
 #include "account.bpf.h"
 #include "classify.bpf.h"
 #include "compositor.bpf.h"
+#include "handoff.bpf.h"
 #include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
-#include "rescue.bpf.h"
 #include "share.bpf.h"
 #include "slice.bpf.h"
 #include "stats.bpf.h"
 #include <bpf_experimental.h>
-
-enum place_consts {
-	/*
-	 * A waker with an average burst below this is about to sleep, so its
-	 * CPU is free sooner than another one could be woken.
-	 */
-	HANDOFF_SYNC_MAX_NS = 500 * NSEC_PER_USEC,
-	/*
-	 * Without a sync hint, one below this is; to send an interrupt to
-	 * another CPU and switch there takes as long.
-	 */
-	HANDOFF_UNASKED_MAX_NS = 50 * NSEC_PER_USEC,
-	/* If the waker goes on all the same, its run ends after this. */
-	HANDOFF_WAIT_MAX_NS = 500 * NSEC_PER_USEC,
-};
 
 /*
  * Return whether only one CPU may run @p, now or ever.
@@ -67,46 +52,6 @@ static struct task_ctx *waker_ctx(const struct cpu_ctx *cpuc)
 }
 
 /*
- * Return whether the task of @wakerc, which runs on @cpuc's CPU, usually sleeps
- * within @soon_ns, and this time has not yet gone on for longer.
- */
-static bool sleeps_within(const struct task_ctx *wakerc,
-			  const struct cpu_ctx *cpuc, u64 soon_ns, u64 now)
-{
-	return wakerc->classify.avg_runtime_ns <= soon_ns &&
-	       classify_open_burst_ns(wakerc, cpuc, now) <= soon_ns;
-}
-
-/*
- * Return whether the waker should hand its CPU to @p.
- *
- *   1. @p may run there.
- *   2. The waker is a task of ours that sleeps within @soon_ns, and @p usually
- *	runs briefly; a sync hint alone is often a lie, and then @p would wait
- *	behind a hog.
- *   3. No task waits in its local DSQ or for this CPU alone.
- *   4. No task waits for a CPU, or @p is to go before batch work anyway, and
- *	none has waited for so long that it goes first: a pair that hands a CPU
- *	to and fro never asks which task should have it.
- */
-static bool can_hand_off(struct task_struct *p, struct task_ctx *taskc,
-			 const struct task_ctx *wakerc, struct cpu_ctx *cpuc,
-			 struct llc_ctx *llcc, u64 soon_ns)
-{
-	if (!wakerc || !bpf_cpumask_test_cpu(cpuc->topo.cpu, p->cpus_ptr))
-		return false;
-	if (taskc->classify.avg_runtime_ns > HANDOFF_SYNC_MAX_NS ||
-	    !sleeps_within(wakerc, cpuc, soon_ns, taskc->account.runnable_at))
-		return false;
-	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || queue_nr_own(cpuc))
-		return false;
-	if (!queue_nr_waiting(cpuc, llcc))
-		return true;
-	return taskc->classify.served_tier != TIER_BATCH &&
-	       !rescue_has_starved(cpuc, llcc, taskc->account.runnable_at);
-}
-
-/*
  * @p begins to wait, at @now, for a CPU of @llcc: after a sleep or as a new
  * task. @cpuc is the CPU that we are on, @wakerc the task there that woke it.
  */
@@ -142,7 +87,7 @@ static s32 place_on(struct task_struct *p, struct task_ctx *taskc,
 static s32 hand_off(struct task_struct *p, struct task_ctx *taskc,
 		    struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 {
-	slice_end_in(cpuc, now, HANDOFF_WAIT_MAX_NS);
+	handoff_begin(cpuc, now);
 	return place_on(p, taskc, cpuc, llcc, cpuc->topo.cpu,
 			STAT_PLACE_HANDOFF);
 }
@@ -171,7 +116,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	struct task_ctx *taskc = try_lookup_task(p), *wakerc;
 	struct cpu_ctx *cpuc = lookup_cpu(this_cpu);
 	struct cpu_ctx *prev_cpuc = lookup_cpu(prev_cpu);
-	bool is_sync = wake_flags & SCX_WAKE_SYNC;
+	bool is_sync = wake_flags & SCX_WAKE_SYNC, may_hand_off;
 	struct llc_ctx *llcc;
 	u64 now = scx_bpf_now();
 
@@ -181,6 +126,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	if (!llcc)
 		return prev_cpu;
 	wakerc = waker_ctx(cpuc);
+	may_hand_off = wakerc && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr);
 	/*
 	 * Batch work that says it will sleep and is known not to: @p takes what
 	 * that produces. The sooner it ran, the less there would be to take,
@@ -193,15 +139,15 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 		classify_admit(taskc, wakerc, llcc, now);
 	classify_served_tier(p, taskc, llcc);
 
-	if (is_sync &&
-	    can_hand_off(p, taskc, wakerc, cpuc, llcc, HANDOFF_SYNC_MAX_NS))
+	if (may_hand_off && is_sync &&
+	    handoff_is_due(taskc, wakerc, cpuc, llcc, true))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
 	cpu = idle_select_cpu(p, prev_cpu);
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 
-	if (can_hand_off(p, taskc, wakerc, cpuc, llcc, HANDOFF_UNASKED_MAX_NS))
+	if (may_hand_off && handoff_is_due(taskc, wakerc, cpuc, llcc, false))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
 	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);

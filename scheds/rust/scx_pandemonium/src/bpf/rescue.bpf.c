@@ -143,19 +143,6 @@ __hidden bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			   queue_interactive(llcc->topo.idx), now);
 }
 
-__hidden bool rescue_has_starved(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-				 u64 now)
-{
-	struct waiters *w = queue_waiters(queue_batch(llcc->topo.idx));
-
-	if (vtime_before(now, cpuc->rescue.look_at))
-		return false;
-	if (w && queue_is_overdue(w, now, STARVED_NS))
-		return true;
-	w = queue_waiters(queue_interactive(llcc->topo.idx));
-	return w && queue_is_overdue(w, now, STARVED_NS);
-}
-
 __hidden bool rescue_protect_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 				 struct llc_ctx *llcc, u64 now)
 {

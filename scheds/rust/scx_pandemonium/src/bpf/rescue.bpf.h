@@ -27,13 +27,6 @@
 bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
 
 /*
- * Return whether a task of @llcc's queues has waited for so long that @cpuc's
- * CPU is to serve it whatever it had. To be asked before a CPU passes from task
- * to task with no look at the queues.
- */
-bool rescue_has_starved(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
-
-/*
  * The task of @taskc begins a run on @cpuc's CPU. If it was rescued, others may
  * not preempt it, for a while. Return whether that is so.
  */

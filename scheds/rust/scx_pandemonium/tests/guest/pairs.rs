@@ -135,6 +135,44 @@ fn a_pair_that_preempts_itself_gets_no_more_than_its_share() -> Result<()> {
     told.check_stops()
 }
 
+/// Pairs have both CPUs, then hogs come.
+const HOGS_COME_SCRIPT: &str = "\
+begin
+agent crowd 3 pipe*1 futex*1 >/tmp/pairs &
+pairs=$!
+usleep 1000000
+crowd hogs 1.5 hog*6
+wait $pairs || give_up 'the pairs failed'
+tell pairs /tmp/pairs
+stop INT
+";
+
+/// Hogs that have had nothing yet are owed time, and get it although the pairs never
+/// leave the CPUs: two thirds of an equal share at least, of the tasks of pairs and
+/// hogs, since pairs begin with all the credit there is.
+fn hogs_come(kernel: &Kernel) -> Result<()> {
+    let told = OURS.flat(kernel, 2)?.run(HOGS_COME_SCRIPT)?;
+    let due = Duration::from_millis(2 * 1500) / (6 + 2 * 2);
+    let least = due * 2 / 3;
+    crowd::check(&told, "pairs", WAIT_MAX)?;
+    for hog in crowd::check(&told, "hogs", WAIT_MAX)? {
+        told.check(hog.cpu >= least, || {
+            format!("a hog got {:.1?}, not {least:.1?}", hog.cpu)
+        })?;
+    }
+    told.check_stops()
+}
+
+#[test]
+fn hogs_that_come_get_their_share_from_pairs() -> Result<()> {
+    hogs_come(&kernels::first()?)
+}
+
+#[test]
+fn hogs_that_come_get_their_share_from_pairs_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(hogs_come)
+}
+
 #[test]
 fn pairs_beside_hogs_on_2_cpus_get_no_more_than_their_share() -> Result<()> {
     share(&kernels::first()?, &FEW)
