@@ -55,7 +55,7 @@ pub fn metric(told: &Told, scenario: &str, name: &str) -> Result<f64> {
 pub fn bench(kernel: &Kernel, topology: &str, before: &str, scenarios: &str) -> Result<Told> {
     OURS.world(kernel, topology)?
         .with_workspace_program("scx_bench")?
-        .run(&format!("begin\n{before}SCENARIOS={scenarios}\n{SCRIPT}"))
+        .run(&format!("begin\n{before}SCENARIOS='{scenarios}'\n{SCRIPT}"))
 }
 
 fn run(topology: &str, scenarios: &str) -> Result<Told> {
