@@ -64,7 +64,7 @@ pub fn goes_on(words: &[&str]) -> Result<String> {
         let is_over = Arc::clone(&is_over);
         hogs.push(spawn("hog", move || {
             while !is_over.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
+                std::hint::black_box(());
             }
             Ok(())
         })?);

@@ -102,7 +102,7 @@ fn spawn_watched(
 
 fn spin_until(time: Instant) -> Result<()> {
     while Instant::now() < time {
-        std::hint::spin_loop();
+        std::hint::black_box(());
     }
     Ok(())
 }
