@@ -13,7 +13,7 @@
 //! - `sleepers`: short tasks that leave a CPU idle now and then, movable, pinned,
 //!   and in pairs: some are queued just while a CPU goes idle.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
@@ -123,13 +123,28 @@ fn run_freed(ends_at: Instant) -> Result<()> {
 }
 
 fn run_moved(ends_at: Instant) -> Result<()> {
-    let mut threads = vec![spawn_watched("hog", 1, move |_| spin_until(ends_at))?];
+    // None is gone while it is moved.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let spin = {
+        let is_over = Arc::clone(&is_over);
+        move || {
+            while !is_over.load(Ordering::Relaxed) {
+                std::hint::black_box(());
+            }
+        }
+    };
+    let hog = spin.clone();
+    let mut threads = vec![spawn_watched("hog", 1, move |_| {
+        hog();
+        Ok(())
+    })?];
     let (tell, hear) = mpsc::channel();
     for _ in 0..NR_MOVED {
-        let tell = tell.clone();
+        let (tell, spin) = (tell.clone(), spin.clone());
         threads.push(spawn_watched("moved", 1, move |tid| {
             tell.send(tid)?;
-            spin_until(ends_at)
+            spin();
+            Ok(())
         })?);
     }
     let tids: Result<Vec<i32>, _> = (0..NR_MOVED).map(|_| hear.recv()).collect();
@@ -144,6 +159,7 @@ fn run_moved(ends_at: Instant) -> Result<()> {
         restrict(tids[which], before[which], mask)?;
         before[which] = mask;
     }
+    is_over.store(true, Ordering::Relaxed);
     threads.into_iter().try_for_each(join)
 }
 
