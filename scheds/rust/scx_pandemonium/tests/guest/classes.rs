@@ -19,7 +19,7 @@ use crate::ours::OURS;
 use crate::stats::Found;
 use crate::support::kernels;
 use crate::support::told::Told;
-use crate::support::work::{join, set_affinity, set_real_time, spawn};
+use crate::support::work::{hog, join, set_affinity, set_real_time, spawn, spin_until};
 
 /// Tasks that become real-time while they wait behind a hog, and die as such. The
 /// kernel calls ops.disable() for each, nothing else. The script stays out of
@@ -149,9 +149,7 @@ stop INT
 /// Sleep until `begins_at`, then use a CPU for `length`, by the clock.
 fn spin(begins_at: Instant, length: Duration) {
     sleep(begins_at.saturating_duration_since(Instant::now()));
-    while begins_at.elapsed() < length {
-        std::hint::black_box(());
-    }
+    spin_until(begins_at + length);
 }
 
 /// The request of that name.
@@ -162,9 +160,7 @@ pub fn intruded(words: &[&str]) -> Result<String> {
     let hog_is_over = Arc::clone(&is_over);
     let hog = spawn("hog", move || {
         set_affinity(0, 1)?;
-        while !hog_is_over.load(Ordering::Relaxed) {
-            std::hint::black_box(());
-        }
+        hog(&hog_is_over);
         Ok(())
     })?;
     let batch = spawn("batch", move || {

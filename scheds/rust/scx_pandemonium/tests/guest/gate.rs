@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::ours::{OURS, tasks_of};
 use crate::support::kernels;
 use crate::support::telemetry::Stats;
-use crate::support::work::{join, spawn, work};
+use crate::support::work::{hog, join, spawn, work};
 
 const NR_CPUS: u32 = 4;
 const NR_HOGS: u32 = 2 * NR_CPUS;
@@ -132,9 +132,7 @@ pub fn children() -> Result<String> {
     for _ in 0..NR_HOGS {
         let is_over = is_over.clone();
         hogs.push(spawn("hog", move || {
-            while !is_over.load(Ordering::Relaxed) {
-                std::hint::black_box(());
-            }
+            hog(&is_over);
             Ok(())
         })?);
     }

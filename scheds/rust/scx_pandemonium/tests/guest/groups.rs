@@ -32,6 +32,7 @@ const NR_AFTERWARDS: usize = 8_400;
 const REMOVE_ATTEMPTS: usize = 1_000;
 
 const TOPOLOGY: &str = "1x1x4x1";
+
 /// Longer than by default: when the weight of a group grows, so does what its hogs are
 /// owed in that moment, some 30 ms in all, which is 2% of half of 3 s.
 const WEIGHTS: &str = "cg_weights,cg_nested,cg_live --seconds 6";

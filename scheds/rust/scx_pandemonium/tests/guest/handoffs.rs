@@ -18,7 +18,7 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::kernels;
-use crate::support::work::{join, set_nice, set_real_time, spawn, work};
+use crate::support::work::{hog, join, set_nice, set_real_time, spawn, work};
 
 /// What makes the waker known as one that soon sleeps.
 const NR_SLEEPS: u32 = 20;
@@ -63,9 +63,7 @@ pub fn goes_on(words: &[&str]) -> Result<String> {
     for _ in 0..nr_hogs.parse::<u32>().context("hogs")? {
         let is_over = Arc::clone(&is_over);
         hogs.push(spawn("hog", move || {
-            while !is_over.load(Ordering::Relaxed) {
-                std::hint::black_box(());
-            }
+            hog(&is_over);
             Ok(())
         })?);
     }

@@ -27,7 +27,7 @@ use crate::ours::OURS;
 use crate::support::kernels;
 use crate::support::telemetry::Stats;
 use crate::support::told::Told;
-use crate::support::work::{set_affinity, set_nice};
+use crate::support::work::{hog, set_affinity, set_nice, spin_until};
 
 const ALL_CPUS: u64 = 0xff;
 
@@ -56,13 +56,6 @@ again() {
 }
 ";
 
-fn spin(duration: Duration) {
-    let started = Instant::now();
-    while started.elapsed() < duration {
-        std::hint::black_box(());
-    }
-}
-
 fn this_cpu() -> Result<usize> {
     // SAFETY: takes nothing.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -81,7 +74,7 @@ pub fn wander(words: &[&str]) -> Result<String> {
     let mut rounds = [0u64; ALL_CPUS.count_ones() as usize];
     for _ in 0..nr_rounds.parse()? {
         sleep(SLEEP);
-        spin(WORK);
+        spin_until(Instant::now() + WORK);
         rounds[this_cpu()?] += 1;
     }
     let words: Vec<String> = rounds.iter().map(u64::to_string).collect();
@@ -106,7 +99,7 @@ pub fn sleepers(words: &[&str]) -> Result<String> {
             tasks.push(thread::spawn(move || {
                 while Instant::now() < ends_at {
                     sleep(pause);
-                    spin(work);
+                    spin_until(Instant::now() + work);
                 }
             }));
         }
@@ -128,9 +121,7 @@ pub fn leavers(words: &[&str]) -> Result<String> {
         let is_over = is_over.clone();
         hogs.push(thread::spawn(move || {
             set_affinity(0, 1 << cpu)?;
-            while !is_over.load(Ordering::Relaxed) {
-                std::hint::black_box(());
-            }
+            hog(&is_over);
             anyhow::Ok(())
         }));
     }
@@ -138,7 +129,7 @@ pub fn leavers(words: &[&str]) -> Result<String> {
     let mut waits = Vec::new();
     for _ in 0..nr_rounds.parse()? {
         set_affinity(0, 1)?;
-        spin(Duration::from_micros(100));
+        spin_until(Instant::now() + Duration::from_micros(100));
         set_affinity(0, ALL_CPUS)?;
         ensure!(this_cpu()? == 0, "it left before it slept");
         let started = Instant::now();

@@ -25,7 +25,7 @@ use crate::ours::OURS;
 use crate::stats::Found;
 use crate::support::idle_waits::{IdleTrace, WATCHED, restrict};
 use crate::support::kernels;
-use crate::support::work::{join, spawn, work};
+use crate::support::work::{hog, join, spawn, spin_until, work};
 
 const NR_CPUS: u32 = 4;
 const ALL_CPUS: u64 = (1 << NR_CPUS) - 1;
@@ -100,20 +100,16 @@ fn spawn_watched(
     })
 }
 
-fn spin_until(time: Instant) -> Result<()> {
-    while Instant::now() < time {
-        std::hint::black_box(());
-    }
-    Ok(())
-}
-
 fn run_freed(ends_at: Instant) -> Result<()> {
-    let hog = spawn_watched("hog", 1, move |_| spin_until(ends_at))?;
+    let hog = spawn_watched("hog", 1, move |_| {
+        spin_until(ends_at);
+        Ok(())
+    })?;
     let freed = spawn_watched("freed", 1, move |tid| {
         while Instant::now() < ends_at {
-            spin_until(Instant::now() + SHARED)?;
+            spin_until(Instant::now() + SHARED);
             restrict(tid, 1, ALL_CPUS)?;
-            spin_until(Instant::now() + FREE)?;
+            spin_until(Instant::now() + FREE);
             restrict(tid, ALL_CPUS, 1)?;
         }
         Ok(())
@@ -125,25 +121,17 @@ fn run_freed(ends_at: Instant) -> Result<()> {
 fn run_moved(ends_at: Instant) -> Result<()> {
     // None is gone while it is moved.
     let is_over = Arc::new(AtomicBool::new(false));
-    let spin = {
-        let is_over = Arc::clone(&is_over);
-        move || {
-            while !is_over.load(Ordering::Relaxed) {
-                std::hint::black_box(());
-            }
-        }
-    };
-    let hog = spin.clone();
+    let until_over = Arc::clone(&is_over);
     let mut threads = vec![spawn_watched("hog", 1, move |_| {
-        hog();
+        hog(&until_over);
         Ok(())
     })?];
     let (tell, hear) = mpsc::channel();
     for _ in 0..NR_MOVED {
-        let (tell, spin) = (tell.clone(), spin.clone());
+        let (tell, until_over) = (tell.clone(), Arc::clone(&is_over));
         threads.push(spawn_watched("moved", 1, move |tid| {
             tell.send(tid)?;
-            spin();
+            hog(&until_over);
             Ok(())
         })?);
     }

@@ -2,6 +2,7 @@
 //! What the threads and processes of a load do: work for so long, have a name, be
 //! pinned, end well.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,23 @@ pub fn act(period: Duration, burst: Duration, ends_at: Instant) -> Result<()> {
         thread::sleep(wakes_at.saturating_duration_since(Instant::now()));
     }
     Ok(())
+}
+
+/// Use a CPU until `is_over`.
+///
+/// None of the loops here says PAUSE: an emulated CPU gives way at each, so that hogs
+/// would hardly run and the host would only switch between them.
+pub fn hog(is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        std::hint::black_box(());
+    }
+}
+
+/// Use a CPU until `time`, by the clock.
+pub fn spin_until(time: Instant) {
+    while Instant::now() < time {
+        std::hint::black_box(());
+    }
 }
 
 /// Use `amount` of CPU time.
