@@ -13,6 +13,7 @@ use std::process::Command;
 
 use fs_err as fs;
 
+use crate::sources::Kind;
 use crate::tool::{run, run_watched};
 use crate::{Error, Result, machine};
 
@@ -34,7 +35,7 @@ impl PrivateApt {
     /// If the machine has no apt or names no mirror of Debian, or if `dir`
     /// cannot be written.
     pub fn new(dir: &Path, suites: &[&str]) -> Result<Self> {
-        Self::set_up(dir, suites, false)
+        Self::set_up(dir, suites, Kind::Binary, false)
     }
 
     /// An apt below `dir` that knows `suites` beside everything that the
@@ -44,11 +45,21 @@ impl PrivateApt {
     ///
     /// As those of [`PrivateApt::new`].
     pub fn with_machine_sources(dir: &Path, suites: &[&str]) -> Result<Self> {
-        Self::set_up(dir, suites, true)
+        Self::set_up(dir, suites, Kind::Binary, true)
     }
 
-    fn set_up(dir: &Path, suites: &[&str], has_machine_sources: bool) -> Result<Self> {
-        let text = machine::suite_sources(suites)?;
+    /// An apt below `dir` that knows the sources of what is in `suites` of the
+    /// machine's mirror, and nothing else: for [`PrivateApt::download_source`].
+    ///
+    /// # Errors
+    ///
+    /// As those of [`PrivateApt::new`].
+    pub fn for_sources(dir: &Path, suites: &[&str]) -> Result<Self> {
+        Self::set_up(dir, suites, Kind::Source, false)
+    }
+
+    fn set_up(dir: &Path, suites: &[&str], kind: Kind, has_machine_sources: bool) -> Result<Self> {
+        let text = machine::suite_sources(suites, kind)?;
         let sub_dirs = ["lists/partial", "cache/archives/partial", "log", "parts"];
         for sub_dir in sub_dirs {
             fs::create_dir_all(dir.join(sub_dir))?;
@@ -136,20 +147,60 @@ impl PrivateApt {
         &self,
         package: &str,
         dir: &Path,
+        on_progress: impl FnMut(u64),
+    ) -> Result<PathBuf> {
+        self.fetch(&["download", package], ".deb", dir, on_progress)
+    }
+
+    /// Download the archive from which `version` of the source package
+    /// `package` was made, without Debian's own changes, into `dir` and return
+    /// its file. `on_progress` is called as by [`PrivateApt::download`].
+    ///
+    /// # Errors
+    ///
+    /// If there is no such version, it cannot be fetched, or `dir` cannot be
+    /// written.
+    pub fn download_source(
+        &self,
+        package: &str,
+        version: &str,
+        dir: &Path,
+        on_progress: impl FnMut(u64),
+    ) -> Result<PathBuf> {
+        let wanted = format!("{package}={version}");
+        let words = [
+            "source",
+            "--download-only",
+            "--only-source",
+            "--tar-only",
+            &wanted,
+        ];
+        self.fetch(&words, ".orig.tar.", dir, on_progress)
+    }
+
+    /// Let apt-get download what `words` say, and move the file with `part` in
+    /// its name into `dir`.
+    fn fetch(
+        &self,
+        words: &[&str],
+        part: &str,
+        dir: &Path,
         mut on_progress: impl FnMut(u64),
     ) -> Result<PathBuf> {
         fs::create_dir_all(dir)?;
         let holder = tempfile::tempdir_in(dir)?;
         let mut command = self.command("apt-get");
-        command
-            .args(["-q", "download", package])
-            .current_dir(holder.path());
+        command.arg("-q").args(words).current_dir(holder.path());
         run_watched(&mut command, || on_progress(dir_size_bytes(holder.path())))?;
 
+        let has_part = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.contains(part)
+        };
         let file = machine::list_dir(holder.path())?
             .into_iter()
-            .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-            .ok_or_else(|| Error::Apt(format!("downloading {package} brought no file")))?;
+            .find(has_part)
+            .ok_or_else(|| Error::Apt(format!("{} brought no file", words.join(" "))))?;
         let target = dir.join(file.file_name().unwrap_or_default());
         fs::rename(&file, &target)?;
         Ok(target)

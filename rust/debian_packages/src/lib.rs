@@ -41,6 +41,20 @@
 //! # }
 //! ```
 //!
+//! Sources, by any user:
+//!
+//! ```no_run
+//! # use std::path::Path;
+//! # fn main() -> debian_packages::Result<()> {
+//! # use debian_packages::PrivateApt;
+//! let apt = PrivateApt::for_sources(Path::new("/tmp/apt"), &["trixie-backports"])?;
+//! apt.update()?;
+//! let version = "6.18.15-1~bpo13+1";
+//! let archive = apt.download_source("linux", version, Path::new("/tmp"), |_nr_bytes| ())?;
+//! # let _ = archive; Ok(())
+//! # }
+//! ```
+//!
 //! # Limits
 //!
 //! It drives the machine's own `apt-get`, `apt-cache`, `apt-config` and

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use fs_err as fs;
 
-use crate::sources::{Source, debian_mirror, format_sources, parse_list, parse_sources};
+use crate::sources::{Kind, Source, debian_mirror, format_sources, parse_list, parse_sources};
 use crate::tool::run;
 use crate::{Error, Result};
 
@@ -39,12 +39,12 @@ fn backports_of(os_release: &str) -> Option<String> {
 /// # Errors
 ///
 /// If the machine has no apt or names no mirror of Debian.
-pub fn suite_sources(suites: &[&str]) -> Result<String> {
+pub fn suite_sources(suites: &[&str], kind: Kind) -> Result<String> {
     let sources = all_sources()?;
     let mirror = debian_mirror(&sources).ok_or_else(|| {
         Error::Apt("this machine's apt configuration names no mirror of Debian".to_owned())
     })?;
-    Ok(format_sources(mirror, suites))
+    Ok(format_sources(mirror, suites, kind))
 }
 
 /// The files of the machine's `sources.list.d`, in the order in which apt reads

@@ -22,6 +22,15 @@ const DEBIAN_SUITES: &[&str] = &[
     "unstable",
 ];
 
+/// What is asked of a mirror.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Packages that can be installed.
+    Binary,
+    /// What they were built from.
+    Source,
+}
+
 /// One binary package source of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
@@ -97,9 +106,13 @@ pub fn debian_mirror(sources: &[Source]) -> Option<&Source> {
 }
 
 /// The text of a `.sources` file for `suites` of `mirror`.
-pub fn format_sources(mirror: &Source, suites: &[&str]) -> String {
+pub fn format_sources(mirror: &Source, suites: &[&str], kind: Kind) -> String {
+    let types = match kind {
+        Kind::Binary => "deb\nArchitectures: amd64",
+        Kind::Source => "deb-src",
+    };
     let mut text = format!(
-        "Types: deb\nURIs: {}\nSuites: {}\nComponents: main\nArchitectures: amd64\n",
+        "Types: {types}\nURIs: {}\nSuites: {}\nComponents: main\n",
         mirror.uri,
         suites.join(" ")
     );
@@ -258,7 +271,7 @@ Components: main
     #[test]
     fn another_suite_keeps_the_mirror_and_its_key() {
         let sources = parse_sources(DEB822);
-        let text = format_sources(&sources[0], &["trixie-backports"]);
+        let text = format_sources(&sources[0], &["trixie-backports"], Kind::Binary);
         let back = parse_sources(&text);
         assert_eq!(back[0].uri, sources[0].uri);
         assert_eq!(back[0].suites, ["trixie-backports"]);
@@ -266,11 +279,24 @@ Components: main
     }
 
     #[test]
+    fn sources_are_asked_of_the_mirror_of_packages() {
+        let mirror = &parse_sources(DEB822)[0];
+        let text = format_sources(mirror, &["sid"], Kind::Source);
+        assert!(text.starts_with("Types: deb-src\n"), "{text}");
+        assert!(
+            text.contains("\nURIs: http://mirror.test/debian\n"),
+            "{text}"
+        );
+        // Binary packages are not among them.
+        assert_eq!(parse_sources(&text), []);
+    }
+
+    #[test]
     fn a_key_in_the_stanza_survives() {
         let text = "Types: deb\nURIs: http://m.test/debian\nSuites: sid\nComponents: main\n\
                     Signed-By:\n -----BEGIN\n .\n abc\n -----END\n";
         let source = &parse_sources(text)[0];
-        let back = parse_sources(&format_sources(source, &["x"]));
+        let back = parse_sources(&format_sources(source, &["x"], Kind::Binary));
         assert_eq!(back[0].options, source.options);
         assert!(source.options[0].1.contains("\n abc\n"));
     }
