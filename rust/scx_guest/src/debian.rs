@@ -13,8 +13,8 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, Kernel, Result, progress};
 
-/// The suite that carries the kernels.
-const SUITE: &str = "trixie-backports";
+/// The suite that carries the kernels, and their sources.
+pub const SUITE: &str = "trixie-backports";
 
 /// How a series of kernels gets on with the scx schedulers of today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct Pinned {
     pub package: &'static str,
     /// Version of the package.
     pub version: &'static str,
+    /// Name of the source package, which has the same version.
+    pub source: &'static str,
     /// Release, as `uname -r` prints it.
     pub release: &'static str,
     /// SHA-256 of its image in hexadecimal.
@@ -69,6 +71,7 @@ pub struct Pinned {
 pub const PINNED: Pinned = Pinned {
     package: "linux-image-6.18.15+deb13-cloud-amd64",
     version: "6.18.15-1~bpo13+1",
+    source: "linux",
     release: "6.18.15+deb13-cloud-amd64",
     image_sha256: "fb44deb1b865c78a7157fc6da7e9da7be5e253e056d229b54ba90d13d6df525f",
 };

@@ -217,6 +217,18 @@ pub fn built_kernels_dir() -> Result<PathBuf> {
     Ok(default_cache_dir()?.join("built"))
 }
 
+/// Where the kernel's own selftests are kept once they were built for guests, as
+/// programs: those of the pinned version ([`debian::PINNED`]), in `selftests` in
+/// [`default_cache_dir`].
+///
+/// # Errors
+///
+/// If there is no such directory.
+pub fn selftests_dir() -> Result<PathBuf> {
+    let dir = default_cache_dir()?.join("selftests");
+    Ok(dir.join(debian::PINNED.version))
+}
+
 /// The value of an environment variable that is set to something.
 fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())

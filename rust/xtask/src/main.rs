@@ -16,6 +16,7 @@ mod kernel;
 mod process;
 mod report;
 mod run;
+mod selftests;
 mod setup;
 mod test;
 mod workspace;

@@ -22,6 +22,7 @@ use scx_guest::Kernel;
 use crate::bench;
 use crate::interrupt;
 use crate::process;
+use crate::selftests;
 use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
 
@@ -211,8 +212,8 @@ fn clippy(workspace: &Workspace, tools: &Tools) -> Result<()> {
     process::run(&mut command)
 }
 
-/// Unit tests and guest tests. The kernels are found first, so that a download
-/// is seen and happens once.
+/// Unit tests and guest tests. The kernels and the kernel's selftests are got
+/// first, so that a download is seen and happens once.
 fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCount) -> Result<()> {
     let kernel = Kernel::find(args.kernel.as_deref())?;
     println!("kernel: {}", kernel.release());
@@ -221,6 +222,8 @@ fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCoun
         Some(second) => println!("second kernel: {}", second.image().display()),
         None => println!("second kernel: none (`cargo xtask kernel` builds one)"),
     }
+
+    build_selftests(args, tools)?;
 
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let scratch = tempfile::tempdir().context("making a directory for the tests")?;
@@ -264,6 +267,18 @@ fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCoun
     );
     ensure!(count.failed > 0, "the tests did not run to their end");
     bail!("{} failed", count.failed)
+}
+
+/// The kernel's selftests. A machine that brings its own kernel need not be able
+/// to get Debian's sources; the tests that would run them are named as not run.
+fn build_selftests(args: &Args, tools: &Tools) -> Result<()> {
+    match selftests::build(tools).context("the kernel's selftests") {
+        Err(error) if args.kernel.is_some() && !interrupt::is_pressed() => {
+            eprintln!("{}", crate::one_line(&error));
+            Ok(())
+        }
+        result => result,
+    }
 }
 
 /// Has the scheduler become worse than its baseline?

@@ -80,6 +80,22 @@ pub fn download(package: &str, dir: &Path) -> Result<PathBuf> {
     Ok(file?)
 }
 
+/// Download the archive of the sources of `package` in `version`, which `suite` has,
+/// into `dir`; return the file. Needs no rights, and no lists on the machine.
+pub fn download_source(package: &str, version: &str, suite: &str, dir: &Path) -> Result<PathBuf> {
+    let lists = tempfile::tempdir().context("making a directory for apt's lists")?;
+    let apt = PrivateApt::for_sources(lists.path(), &[suite])?;
+    let step = process::progress(&format!("updating the lists of {suite}"));
+    apt.update()?;
+    step.finish_and_clear();
+    let step = process::progress(&format!("downloading the sources of {package} {version}"));
+    let file = apt.download_source(package, version, dir, |nr_bytes| {
+        step.set_message(format!("{} MB", mb(nr_bytes)));
+    });
+    step.finish_and_clear();
+    Ok(file?)
+}
+
 /// Megabytes, rounded up.
 fn mb(nr_bytes: u64) -> u64 {
     nr_bytes.div_ceil(1_000_000)

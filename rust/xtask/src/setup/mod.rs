@@ -98,6 +98,12 @@ pub fn download(package: &str, dir: &Path) -> Result<PathBuf> {
     apt::download(package, dir)
 }
 
+/// Download the archive of the sources of Debian's `package` in `version`, which `suite`
+/// has, into `dir`; return the file.
+pub fn download_source(package: &str, version: &str, suite: &str, dir: &Path) -> Result<PathBuf> {
+    apt::download_source(package, version, suite, dir)
+}
+
 /// Install the toolchain components that the checks need.
 ///
 /// Without cargo there is nothing to add to: root, for whom `setup` installs

@@ -24,7 +24,7 @@ pub enum Purpose {
     Format,
     /// Boot a kernel.
     Guest,
-    /// Load that kernel with the workloads other projects use.
+    /// Load that kernel with the workloads and tests other projects use.
     Workload,
     /// Build a kernel from its sources.
     Kernel,
@@ -236,7 +236,7 @@ pub const NEEDS: &[Need] = &[
     Need {
         name: "xz",
         package: "xz-utils",
-        purposes: &[Purpose::Kernel],
+        purposes: &[Purpose::Kernel, Purpose::Workload],
         seen: Seen::Command(&["xz"]),
     },
 ];
@@ -430,7 +430,7 @@ mod tests {
         );
         assert_eq!(
             missing_packages(&machine, Purpose::Workload),
-            ["stress-ng", "rt-tests", "tcc"]
+            ["stress-ng", "rt-tests", "tcc", "xz-utils"]
         );
         assert!(missing_packages(&machine, Purpose::Build).contains(&"clang-19"));
         assert!(!missing_packages(&machine, Purpose::Build).contains(&"qemu-system-x86"));

@@ -33,6 +33,7 @@ mod pairs;
 mod repeat;
 mod rival;
 mod roles;
+mod selftests;
 mod share;
 mod soak;
 mod stall;
