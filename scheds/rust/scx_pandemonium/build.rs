@@ -10,6 +10,7 @@ const POLICY: &[&str] = &[
     "clock",
     "compositor",
     "deficit",
+    "frequency",
     "gate",
     "hierarchy",
     "hist",

@@ -61,6 +61,11 @@ pub struct Opts {
     #[clap(long, value_enum, value_name = "MODE", default_value_t = Affinity::Weak)]
     pub affinity: Affinity,
 
+    /// Whether CPUs ask the kernel for a frequency, by how busy they are. Only the
+    /// governor schedutil listens.
+    #[clap(long, value_enum, value_name = "MODE", default_value_t = Cpufreq::Auto)]
+    pub cpufreq: Cpufreq,
+
     /// Length of the dump printed after an error, in bytes; 0 is the kernel's
     /// default of 32 KiB.
     #[clap(long, value_name = "BYTES", default_value_t = 0)]
@@ -100,6 +105,17 @@ impl Affinity {
             Affinity::Strong => affinity_mode_AFFINITY_STRONG,
         }
     }
+}
+
+/// When CPUs ask for a frequency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Cpufreq {
+    /// While a CPU has the governor schedutil, which may change at any time.
+    Auto,
+    /// Always.
+    On,
+    /// Never: schedutil then takes all CPUs to need their highest frequency.
+    Off,
 }
 
 /// What the program does besides scheduling.

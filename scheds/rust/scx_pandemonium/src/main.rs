@@ -9,6 +9,7 @@ mod bpf_intf;
 mod bpf_skel;
 mod cli;
 mod compositor;
+mod cpufreq;
 mod hist;
 mod monitor;
 #[cfg(test)]
@@ -27,7 +28,7 @@ use std::mem::MaybeUninit;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -44,6 +45,9 @@ use crate::server::{Request, Response};
 
 /// How often to look whether the kernel has unloaded the scheduler.
 const EXIT_POLL: Duration = Duration::from_millis(500);
+
+/// How often to look whether a governor was changed.
+const GOVERNOR_POLL: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
     match run(Opts::parse()) {
@@ -133,13 +137,19 @@ fn init_logging(is_verbose: bool) -> Result<()> {
 
 /// Answer requests for telemetry until a stop is asked for or the kernel
 /// unloads the scheduler.
-fn serve_until_exit(scheduler: Scheduler<'_>, stopped: &Receiver<()>) -> Result<UserExitInfo> {
+fn serve_until_exit(mut scheduler: Scheduler<'_>, stopped: &Receiver<()>) -> Result<UserExitInfo> {
     let server = StatsServer::new(server::data())
         .launch()
         .context("starting the stats server")?;
     let (responses, requests) = server.channels();
 
+    let mut looked_at = Instant::now();
+
     while !scheduler.exited() {
+        if looked_at.elapsed() >= GOVERNOR_POLL {
+            looked_at = Instant::now();
+            scheduler.follow_governors();
+        }
         select! {
             recv(stopped) -> _ => break,
             recv(requests) -> request => {

@@ -34,5 +34,6 @@ pub fn comm_matches(pattern: &crate::bpf_intf::comm_pattern, comm: [u64; 2]) -> 
     unsafe { compositor_matches(&raw const pattern, comm[0], comm[1]) }
 }
 
+mod frequency_tests;
 mod tests;
 mod weight_tests;

@@ -28,6 +28,7 @@ use crate::bpf_intf::{
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::cli::Opts;
 use crate::compositor;
+use crate::cpufreq::Governors;
 use crate::stats::Sample;
 use crate::tasks::Tasks;
 use crate::topology::Tables;
@@ -44,6 +45,7 @@ pub struct Scheduler<'a> {
     skel: BpfSkel<'a>,
     link: Option<libbpf_rs::Link>,
     nr_cpu_ids: u32,
+    governors: Governors,
 }
 
 impl<'a> Scheduler<'a> {
@@ -84,7 +86,8 @@ impl<'a> Scheduler<'a> {
         let open_opts = opts.libbpf.clone().into_bpf_open_opts();
         let mut skel = scx_ops_open!(builder, open_object, pandemonium_ops, open_opts)?;
         let compositors = compositor::patterns(&opts.compositors)?;
-        configure(&mut skel, opts, &tables, compositors.len())?;
+        let governors = Governors::new(opts.cpufreq);
+        configure(&mut skel, opts, &tables, compositors.len(), &governors)?;
 
         let mut skel = scx_ops_load!(skel, pandemonium_ops, uei)?;
         fill_topology(&mut skel, &tables)?;
@@ -99,7 +102,20 @@ impl<'a> Scheduler<'a> {
             skel,
             link: Some(link),
             nr_cpu_ids: u32::try_from(nr_cpu_ids)?,
+            governors,
         })
+    }
+
+    /// Let CPUs ask for a frequency from now on, or no more, if a governor was
+    /// changed.
+    pub fn follow_governors(&mut self) {
+        let is_on = u64::from(self.governors.one_listens());
+        if let Some(data) = self.skel.maps.data_data.as_mut()
+            && data.knobs.is_cpufreq_on != is_on
+        {
+            data.knobs.is_cpufreq_on = is_on;
+            log_cpufreq(is_on != 0);
+        }
     }
 
     /// Whether the kernel has unloaded the scheduler.
@@ -193,6 +209,7 @@ fn configure(
     opts: &Opts,
     tables: &Tables,
     nr_compositors: usize,
+    governors: &Governors,
 ) -> Result<()> {
     let nr_cpu_ids = u32::try_from(tables.cpus.len())?;
     let nr_llcs = u32::try_from(tables.llcs.len())?;
@@ -210,6 +227,7 @@ fn configure(
     rodata.has_smt = tables.has_smt;
     rodata.has_wide_l2 = tables.has_wide_l2;
     rodata.has_small_cores = tables.has_small_cores;
+    rodata.has_cpufreq = governors.may_listen();
 
     let data = skel
         .maps
@@ -217,6 +235,8 @@ fn configure(
         .as_mut()
         .context("the BPF object has no knobs")?;
     data.knobs.affinity_mode = opts.affinity.mode().into();
+    data.knobs.is_cpufreq_on = governors.one_listens().into();
+    log_cpufreq(data.knobs.is_cpufreq_on != 0);
 
     skel.maps.cpu_ctxs.set_max_entries(nr_cpu_ids)?;
     skel.maps.cpu_topos.set_max_entries(nr_cpu_ids)?;
@@ -241,6 +261,15 @@ fn configure(
         | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
     info!("scheduler flags: {:#x}", ops.flags);
     Ok(())
+}
+
+/// Say who decides how fast CPUs are.
+fn log_cpufreq(is_on: bool) {
+    if is_on {
+        info!("CPUs ask for a frequency");
+    } else {
+        info!("CPUs ask for no frequency");
+    }
 }
 
 /// Fill the topology maps.

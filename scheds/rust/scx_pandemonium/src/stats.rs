@@ -30,6 +30,8 @@ pub struct Sample {
     pub l2_misses: [u64; tier_NR_TIERS as usize],
     /// Longest wait of any runnable task, in ns.
     pub max_wait_ns: u64,
+    /// What CPUs ask for at present, of 1024 each, added up.
+    pub cpuperf_target_sum: u64,
 }
 
 impl Default for Sample {
@@ -42,6 +44,7 @@ impl Default for Sample {
             l2_hits: [0; tier_NR_TIERS as usize],
             l2_misses: [0; tier_NR_TIERS as usize],
             max_wait_ns: 0,
+            cpuperf_target_sum: 0,
         }
     }
 }
@@ -58,10 +61,11 @@ impl Sample {
             add(sums, counts);
         }
         self.max_wait_ns = self.max_wait_ns.max(cpuc.stats.max_wait_ns);
+        self.cpuperf_target_sum += u64::from(cpuc.frequency.target);
     }
 
     /// What happened between `earlier` and now. The longest wait stays that
-    /// since the start: it is a record, not a rate. A counter that went back,
+    /// since the start: it is a record, not a rate, and what CPUs ask for is that of now. A counter that went back,
     /// since the scheduler was restarted in between, gives 0.
     pub fn since(&self, earlier: &Sample) -> Sample {
         let mut delta = self.clone();
@@ -187,6 +191,12 @@ pub struct Metrics {
     pub interactive_l2_hit_pct: f64,
     #[stat(desc = "Batch wakeups that found their L2 cache, in percent; 0 where all do")]
     pub batch_l2_hit_pct: f64,
+    #[stat(desc = "Times a CPU asked for a performance")]
+    pub nr_cpuperf_set: u64,
+    #[stat(
+        desc = "Performance that CPUs ask for at the end of the interval, on average: 0 to 1024, the most that each can do"
+    )]
+    pub cpuperf_target: u64,
     #[stat(desc = "Voluntary sleeps of at most 10 ms, in percent")]
     pub io_pct: f64,
     #[stat(desc = "Longest wait of a runnable task since the start, in us")]
@@ -241,6 +251,8 @@ impl Metrics {
             lat_critical_l2_hit_pct: delta.l2_hit_pct(tier_TIER_LAT_CRITICAL),
             interactive_l2_hit_pct: delta.l2_hit_pct(tier_TIER_INTERACTIVE),
             batch_l2_hit_pct: delta.l2_hit_pct(tier_TIER_BATCH),
+            nr_cpuperf_set: count(stat_id_STAT_CPUPERF_SET),
+            cpuperf_target: delta.cpuperf_target_sum / delta.nr_online_cpus.max(1),
             io_pct: percent(delta.sleeps[0] + delta.sleeps[1], nr_sleeps),
             max_wait_us: delta.max_wait_ns / 1000,
         }
@@ -288,6 +300,21 @@ mod tests {
             metrics.lat_critical_l2_hit_pct,
         );
         assert_eq!(found, (75.0, 100.0, 0.0));
+    }
+
+    #[test]
+    fn what_cpus_ask_for_is_the_mean_of_now() {
+        let earlier = Sample {
+            nr_online_cpus: 4,
+            cpuperf_target_sum: 4096,
+            ..Sample::default()
+        };
+        let now = Sample {
+            cpuperf_target_sum: 1024 + 512,
+            ..earlier.clone()
+        };
+        assert_eq!(Metrics::new(&now.since(&earlier)).cpuperf_target, 384);
+        assert_eq!(Metrics::new(&Sample::default()).cpuperf_target, 0);
     }
 
     #[test]

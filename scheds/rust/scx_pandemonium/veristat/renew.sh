@@ -19,12 +19,14 @@ take() {
 
 take 4_cpus 1x1x4x1
 take 2_llcs_smt 2x1x2x2
-# A guest has neither small cores nor an L2 cache of two cores, but its files may
-# say so.
+# A guest has neither small cores nor an L2 cache of two cores nor a governor, but
+# its files may say so.
 take small_cores 1x1x4x1 '
 	cpus=/sys/devices/system/cpu
 	mkdir /tmp/cpus
 	cp -r $cpus/. /tmp/cpus 2>/dev/null
+	mkdir -p /tmp/cpus/cpufreq/policy0
+	echo schedutil >/tmp/cpus/cpufreq/policy0/scaling_governor
 	set_file() { rm -f /tmp/cpus/$1 && echo $2 >/tmp/cpus/$1; }
 	for cpu in 0 1 2 3; do
 		set_file cpu$cpu/cpu_capacity $((1024 >> cpu / 2))

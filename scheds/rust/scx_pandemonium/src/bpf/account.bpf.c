@@ -5,6 +5,7 @@
  */
 #include "account.bpf.h"
 #include "classify.bpf.h"
+#include "frequency.bpf.h"
 #include "group.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -171,6 +172,7 @@ __hidden void account_running(struct task_struct *p)
 	slice_grant(taskc, p->scx.slice);
 	cpuc->account.on_cpu_at = now;
 	preempt_begin_run(cpuc);
+	frequency_running(cpuc, now);
 	account_begin_run(taskc, cpuc, llcc, now);
 }
 
@@ -184,6 +186,7 @@ __hidden void account_tick(struct task_struct *p)
 	if (!taskc || !llcc)
 		return;
 	account_end_run(p, taskc, llcc, now);
+	frequency_ran(cpuc, now);
 	account_begin_run(taskc, cpuc, llcc, now);
 }
 
@@ -213,6 +216,7 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 	else
 		taskc->account.uncharged_ns = run_length_ns(taskc, now);
 	rescue_end_run(taskc);
+	frequency_ran(cpuc, now);
 	cpuc->account.is_busy = 0;
 	slice_clear_end(cpuc);
 	if (!stays) {

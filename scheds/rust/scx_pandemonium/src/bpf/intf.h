@@ -103,6 +103,7 @@ enum stat_id {
 	STAT_MIGRATE_LLC,   /* ... in another LLC domain */
 	STAT_RT_RELEASE,    /* another class took the CPU */
 	STAT_SURGE,	    /* a surge of enqueues began */
+	STAT_CPUPERF_SET,   /* a CPU asked for a performance */
 
 	NR_STAT_IDS,
 };
@@ -149,6 +150,8 @@ struct knobs {
 	u64 batch_guarantee;
 	/* One of enum affinity_mode. */
 	u64 affinity_mode;
+	/* 1 while a governor listens to what CPUs ask for. */
+	u64 is_cpufreq_on;
 };
 
 /* What the loader knows of a CPU; one entry for each possible CPU. */
@@ -218,6 +221,15 @@ struct classify_cpu {
 	u32 nr_enqueues; /* enqueues here, for the samples of policy/surge.h */
 };
 
+struct frequency_cpu {
+	u64 window_at;	/* when the present window began */
+	u64 busy_from;	/* when the present run began, or was counted last */
+	u64 busy_ns;	/* busy time in the window, without what follows that */
+	u32 util;	/* average, see policy/frequency.h */
+	u32 target;	/* what it asked for last, of FREQUENCY_ONE */
+	u32 nr_repeats; /* how often it is to ask for that again */
+};
+
 struct slice_cpu {
 	u64 ends_at;	/* when the slice ends; 0: no task waits */
 	u64 timer_at;	/* when the timer fires; 0: it rests */
@@ -264,6 +276,7 @@ struct cpu_ctx {
 	struct handoff_cpu handoff;
 	struct rescue_cpu rescue;
 	struct classify_cpu classify;
+	struct frequency_cpu frequency;
 	/* Written by other CPUs as well: a wakeup claims, bounds, counts. */
 	struct slice_cpu slice OWN_CACHE_LINE;
 	struct preempt_cpu preempt;

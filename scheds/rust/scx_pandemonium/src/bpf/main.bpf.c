@@ -17,6 +17,7 @@
  *   slice	how long does a run last, and what ends it?
  *   dispatch	what does a CPU run next?
  *   rescue	which task has waited too long?
+ *   frequency	how fast does a CPU have to be?
  *   account	which task uses how much CPU time, and how long did it wait?
  *   topo	which CPUs share a cache?
  *   stats	what happened, and how long did tasks wait?
@@ -32,6 +33,7 @@
 #include "context.bpf.h"
 #include "dispatch.bpf.h"
 #include "dump.bpf.h"
+#include "frequency.bpf.h"
 #include "group.bpf.h"
 #include "idle.bpf.h"
 #include "place.bpf.h"
@@ -54,6 +56,9 @@ const volatile u32 nr_l2s = 1;
 const volatile bool has_smt = false;
 const volatile bool has_wide_l2 = false;
 const volatile bool has_small_cores = false;
+
+/* Whether a driver sets frequencies of CPUs; set by the loader. */
+const volatile bool has_cpufreq = false;
 
 /* Number of names of compositors; set by the loader. */
 const volatile u32 nr_comm_patterns = 0;
@@ -201,6 +206,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
 		err = preempt_init();
 	if (!err)
 		err = slice_init();
+	if (!err)
+		err = frequency_init();
 	return err;
 }
 
@@ -250,6 +257,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "context.bpf.c"
 #include "dispatch.bpf.c"
 #include "dump.bpf.c"
+#include "frequency.bpf.c"
 #include "group.bpf.c"
 #include "handoff.bpf.c"
 #include "idle.bpf.c"

@@ -5,6 +5,7 @@
 //! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
 //! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
 //!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
+//! - `load-step ...`: see frequency.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::support::agent;
-use crate::{classes, gate, groups, handoffs, idle, kicks, roles};
+use crate::{classes, frequency, gate, groups, handoffs, idle, kicks, roles};
 
 /// Not a test but what the guest runs.
 #[test]
@@ -30,6 +31,7 @@ fn answer(words: &[&str]) -> Option<Result<String>> {
         ["intruded", words @ ..] => classes::intruded(words),
         ["groups", words @ ..] => groups::churn(words),
         ["idle-waits", words @ ..] => kicks::idle_waits(words),
+        ["load-step", words @ ..] => frequency::load_step(words),
         ["children"] => gate::children(),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),

@@ -20,6 +20,7 @@ mod classes;
 mod compositors;
 mod constants;
 mod counters;
+mod frequency;
 mod games;
 mod gate;
 mod groups;
