@@ -14,6 +14,7 @@ const POLICY: &[&str] = &[
     "gate",
     "hierarchy",
     "hist",
+    "hot",
     "slice",
     "surge",
     "vtime",
