@@ -13,6 +13,8 @@ use crate::bpf_intf::{
     affinity_mode_AFFINITY_WEAK,
 };
 use crate::compositor::CommPattern;
+use crate::rules::RulesOpts;
+use crate::rules::command::RulesCommand;
 
 /// Longest interval between two telemetry lines, in seconds.
 const INTERVAL_MAX_SEC: f64 = 3600.0;
@@ -55,6 +57,10 @@ pub struct Opts {
     /// repeated.
     #[clap(long = "compositor", value_name = "NAME")]
     pub compositors: Vec<CommPattern>,
+
+    /// Where the rules of programs are.
+    #[clap(flatten)]
+    pub rules: RulesOpts,
 
     /// How much it is worth to run a task near the CPU where it ran last. Makes
     /// no difference where all CPUs share one cache and are of one size.
@@ -128,6 +134,10 @@ pub enum Command {
     /// for a CPU last. NOW is the tier in which the task is served: one that has
     /// used more than its share is served as batch work whatever its tier is.
     Tasks(TasksOpts),
+
+    /// Check the rules of programs, or explain what they say of a process.
+    #[command(subcommand)]
+    Rules(RulesCommand),
 }
 
 /// Options of `tasks`.

@@ -10,12 +10,14 @@ mod bpf_skel;
 mod cli;
 mod compositor;
 mod cpufreq;
+mod hint;
 mod hist;
 mod monitor;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod reference;
+mod rules;
 mod scheduler;
 mod server;
 mod stats;
@@ -68,8 +70,10 @@ fn run(opts: Opts) -> Result<()> {
     if opts.help_stats {
         return server::describe(&mut std::io::stdout());
     }
-    if let Some(Command::Tasks(opts)) = &opts.command {
-        return tasks_command::run(opts);
+    match &opts.command {
+        Some(Command::Tasks(opts)) => return tasks_command::run(opts),
+        Some(Command::Rules(command)) => return rules::command::run(command),
+        None => {}
     }
     init_logging(opts.verbose)?;
 
@@ -97,6 +101,7 @@ fn run(opts: Opts) -> Result<()> {
     }
 
     info!("scx_pandemonium {version}");
+    let rules = rules::load(&opts.rules)?;
     loop {
         let mut open_object = MaybeUninit::uninit();
         let scheduler = Scheduler::init(&opts, &mut open_object)?;

@@ -57,7 +57,8 @@ fn spelling(arg: &Arg) -> String {
             };
         }
     }
-    text
+    // What stands without a flag begins with its name.
+    text.trim_start().to_owned()
 }
 
 /// What `arg` does, which values it takes and which it has by default.
@@ -129,10 +130,16 @@ fn tables() -> Vec<(String, String)> {
         ("telemetry".to_owned(), fields(&[Metrics::meta()])),
         ("tasks".to_owned(), fields(&[Tasks::meta(), Task::meta()])),
     ];
-    for subcommand in command.get_subcommands() {
+    let is_ours = |subcommand: &&Command| subcommand.get_name() != "help";
+    for subcommand in command.get_subcommands().filter(is_ours) {
         let name = subcommand.get_name();
-        if name != "help" {
+        let below: Vec<&Command> = subcommand.get_subcommands().filter(is_ours).collect();
+        if below.is_empty() {
             tables.push((format!("{name}-options"), options(subcommand, None)));
+        }
+        for subcommand in below {
+            let place = format!("{name}-{}-options", subcommand.get_name());
+            tables.push((place, options(subcommand, None)));
         }
     }
     tables

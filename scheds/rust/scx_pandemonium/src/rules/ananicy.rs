@@ -1,0 +1,238 @@
+//! Rules of ananicy, as a distribution may have installed them.
+//!
+//! A line of `*.rules` is a JSON object that names a program and its type, a line
+//! of `*.types` one that defines a type; what follows the object does not count,
+//! nor do lines that begin with `#`. Ananicy sets a nice level by these, among
+//! other things. That stays its own business, so that nothing counts twice; here
+//! they say what a program is:
+//!
+//! | type | says |
+//! |---|---|
+//! | `Game` | at least interactive |
+//! | `LowLatency_RT` | at least latency critical |
+//! | `BG_CPUIO`, `BG_CPU`, `Heavy_CPU`, `Service` | at most batch |
+//! | others with a nice level above 0, or an idle or batch scheduling class | at most batch |
+//! | all others | nothing |
+//!
+//! Limits: a name is that of a whole program; rules that look at the rest of the
+//! command line (`cmdlines`) are refused.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Facts, Place};
+use crate::hint::{Hint, Tier};
+
+/// Nice levels that there are.
+const NICE_MIN: i64 = -20;
+const NICE_MAX: i64 = 19;
+
+/// Types that are looked for one by one; distributions have some twenty.
+const NR_TYPES_MAX: usize = 1000;
+
+/// Types that are known by name.
+const GAME: &str = "Game";
+const LOW_LATENCY: &str = "LowLatency_RT";
+const BACKGROUND_PREFIX: &str = "BG_";
+const BACKGROUND: &[&str] = &["Heavy_CPU", "Service"];
+
+/// One line, without what is not looked at.
+#[derive(Deserialize)]
+struct Line {
+    name: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    nice: Option<i64>,
+    sched: Option<String>,
+    cmdlines: Option<IgnoredAny>,
+    /// In the definition of a cgroup it stands alone.
+    cgroup: Option<IgnoredAny>,
+}
+
+/// What a rule says of a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub place: Place,
+    /// Index of its type.
+    kind: Option<u32>,
+    /// What its own nice level and class say; `None` if it has none.
+    is_background: Option<bool>,
+}
+
+/// A type that a rule or a definition named.
+#[derive(Debug)]
+struct Type {
+    name: Box<str>,
+    /// What its definition says; `None` before that is read.
+    is_background: Option<bool>,
+}
+
+/// The rules, by the names of programs.
+#[derive(Debug, Default)]
+pub struct Ananicy {
+    names: HashMap<Box<str>, Entry>,
+    types: Vec<Type>,
+}
+
+impl Ananicy {
+    /// Take in the lines of a file. A rule replaces an earlier one of its name.
+    pub fn parse(&mut self, text: &str, file: u32, report: &mut impl FnMut(Option<u32>, String)) {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        for (number, line) in (1u32..).zip(text.lines()) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let place = Place { file, line: number };
+            if let Err(what) = self.parse_line(line, place) {
+                report(Some(number), what);
+            }
+        }
+    }
+
+    fn parse_line(&mut self, line: &str, place: Place) -> Result<(), String> {
+        if !line.starts_with('{') {
+            return Err("is not a rule: { \"name\": ..., \"type\": ... }".to_owned());
+        }
+        let mut values = serde_json::Deserializer::from_str(line).into_iter::<Line>();
+        let line = match values.next() {
+            Some(Ok(line)) => line,
+            Some(Err(err)) => return Err(without_position(&err)),
+            None => return Err("is empty".to_owned()),
+        };
+        let is_background = line.is_background()?;
+        match (line.name, line.kind) {
+            (Some(_), _) if line.cmdlines.is_some() => {
+                Err("cmdlines is not supported: this rule is left out".to_owned())
+            }
+            (Some(name), _) if name.is_empty() => Err("the name is empty".to_owned()),
+            (Some(name), kind) => {
+                let kind = kind.map(|name| self.type_idx(&name)).transpose()?;
+                let entry = Entry {
+                    place,
+                    kind,
+                    is_background,
+                };
+                self.names.insert(name.into(), entry);
+                Ok(())
+            }
+            (None, Some(name)) => {
+                let idx = self.type_idx(&name)?;
+                self.types[idx as usize].is_background = Some(is_background.unwrap_or(false));
+                Ok(())
+            }
+            (None, None) if line.cgroup.is_some() => Ok(()),
+            (None, None) => Err("names neither a program nor a type".to_owned()),
+        }
+    }
+
+    /// The index of the type of that name, a new one if need be.
+    fn type_idx(&mut self, name: &str) -> Result<u32, String> {
+        let known = self.types.iter().position(|kind| *kind.name == *name);
+        let idx = known.unwrap_or(self.types.len());
+        if idx >= NR_TYPES_MAX {
+            return Err(format!("there are more than {NR_TYPES_MAX} types"));
+        }
+        if known.is_none() {
+            self.types.push(Type {
+                name: name.into(),
+                is_background: None,
+            });
+        }
+        u32::try_from(idx).map_err(|err| err.to_string())
+    }
+
+    /// Give back memory that reading needed and looking things up does not.
+    pub fn shrink(&mut self) {
+        self.names.shrink_to_fit();
+    }
+
+    /// How many programs have a rule.
+    pub fn nr_rules(&self) -> usize {
+        self.names.len()
+    }
+
+    /// How many types were named.
+    pub fn nr_types(&self) -> usize {
+        self.types.len()
+    }
+
+    /// The rule of a process: that of the first of its names which has one.
+    pub fn find<'a>(&self, facts: &'a Facts) -> Option<(&'a str, &Entry)> {
+        let mut names = facts.names();
+        names.find_map(|name| Some((name, self.names.get(name)?)))
+    }
+
+    /// Why a rule matches a process.
+    pub fn why(&self, name: &str, entry: &Entry) -> String {
+        match entry.kind {
+            Some(kind) => format!("name {name}, type {}", self.types[kind as usize].name),
+            None => format!("name {name}, without a type"),
+        }
+    }
+
+    /// What a rule says; see the table above.
+    pub fn hint(&self, entry: &Entry) -> Hint {
+        let kind = entry.kind.map(|kind| &self.types[kind as usize]);
+        let name = kind.map_or("", |kind| &kind.name);
+        let is_background = entry
+            .is_background
+            .or(kind.and_then(|kind| kind.is_background));
+        if name == GAME {
+            at_least(Tier::Interactive)
+        } else if name == LOW_LATENCY {
+            at_least(Tier::LatCritical)
+        } else if name.starts_with(BACKGROUND_PREFIX)
+            || BACKGROUND.contains(&name)
+            || is_background == Some(true)
+        {
+            Hint {
+                greatest_tier: Some(Tier::Batch),
+                ..Hint::default()
+            }
+        } else {
+            Hint::default()
+        }
+    }
+}
+
+impl Line {
+    /// Whether its nice level or class is that of background work; `None` if it
+    /// gives neither.
+    fn is_background(&self) -> Result<Option<bool>, String> {
+        if let Some(nice) = self.nice
+            && !(NICE_MIN..=NICE_MAX).contains(&nice)
+        {
+            return Err(format!(
+                "nice is {nice}: must be from {NICE_MIN} to {NICE_MAX}"
+            ));
+        }
+        let by_nice = self.nice.map(|nice| nice > 0);
+        let by_class = self
+            .sched
+            .as_deref()
+            .map(|class| class == "idle" || class == "batch");
+        Ok(match (by_nice, by_class) {
+            (None, None) => None,
+            (nice, class) => Some(nice == Some(true) || class == Some(true)),
+        })
+    }
+}
+
+fn at_least(tier: Tier) -> Hint {
+    Hint {
+        least_tier: Some(tier),
+        ..Hint::default()
+    }
+}
+
+/// What serde_json says, without where in the line: it is given one line.
+fn without_position(err: &serde_json::Error) -> String {
+    let text = err.to_string();
+    match text.split_once(" at line ") {
+        Some((what, _)) => what.to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,160 @@
+//! The directories of rules, and the files in them that are worth reading.
+//!
+//! A file may be anything: it is read only if it is a regular one of a bounded
+//! size, be it through a link, and taken for text only if it is UTF-8.
+//!
+//! Not here: what a file says (toml_file, ananicy).
+
+use std::env;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Uid, User};
+use walkdir::{DirEntry, WalkDir};
+
+use super::Problem;
+
+/// Where ananicy and its rules are installed.
+const ANANICY_DIR: &str = "/etc/ananicy.d";
+
+/// Ours: those of the distribution, then those of the machine's owner.
+const SYSTEM_DIRS: &[&str] = &[
+    "/usr/lib/scx_pandemonium/rules.d",
+    "/etc/scx_pandemonium/rules.d",
+];
+
+/// Ours below the user's directory of settings.
+const USER_DIR: &str = "scx_pandemonium/rules.d";
+
+/// Bytes of a file: twenty times the largest that a distribution installs.
+const FILE_LEN_MAX: u64 = 4 << 20;
+
+/// Levels below a directory of rules.
+const DEPTH_MAX: usize = 8;
+
+/// How a file is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Toml,
+    Ananicy,
+}
+
+/// A file with rules.
+#[derive(Debug)]
+pub struct Found {
+    pub path: PathBuf,
+    pub kind: Kind,
+}
+
+/// The directories that are read unless that is turned off, the one that wins
+/// last. They need not exist.
+pub fn usual_directories() -> Vec<PathBuf> {
+    let system = [ANANICY_DIR].iter().chain(SYSTEM_DIRS).map(PathBuf::from);
+    let user = user_settings().map(|dir| dir.join(USER_DIR));
+    system.chain(user).collect()
+}
+
+/// The directory of settings of the user who started this program. One who did
+/// that by sudo is the one behind it.
+fn user_settings() -> Option<PathBuf> {
+    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+    if let Some(dir) = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from) {
+        return absolute(dir);
+    }
+    let uid = env::var("SUDO_UID").ok()?.parse().ok().map(Uid::from_raw);
+    let behind_sudo = uid.and_then(|uid| User::from_uid(uid).ok().flatten());
+    let home = match behind_sudo {
+        Some(user) => Some(user.dir),
+        None => env::var_os("HOME").map(PathBuf::from),
+    };
+    absolute(home?.join(".config"))
+}
+
+/// How a file of this name is read.
+fn kind(path: &Path) -> Option<Kind> {
+    match path.extension()?.to_str()? {
+        "toml" => Some(Kind::Toml),
+        "rules" | "types" => Some(Kind::Ananicy),
+        _ => None,
+    }
+}
+
+/// The files with rules in `dir` and below, by name.
+pub fn find(dir: &Path, problems: &mut Vec<Problem>) -> Vec<Found> {
+    let mut found = Vec::new();
+    if !dir.exists() {
+        return found;
+    }
+    let mut walk = WalkDir::new(dir)
+        .follow_links(true)
+        .max_depth(DEPTH_MAX)
+        .sort_by_file_name()
+        .into_iter();
+    while let Some(entry) = walk.next() {
+        match entry.map_err(|err| describe(dir, &err)).and_then(look) {
+            Ok(Some(file)) => found.push(file),
+            Ok(None) => {}
+            Err((problem, is_directory)) => {
+                problems.push(problem);
+                if is_directory {
+                    walk.skip_current_dir();
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What the walk says no with, and that there is no directory to skip.
+fn describe(dir: &Path, err: &walkdir::Error) -> (Problem, bool) {
+    let what = match (err.loop_ancestor(), err.io_error()) {
+        (Some(_), _) => "a link to a directory above it".to_owned(),
+        (None, Some(err)) => err.to_string(),
+        (None, None) => "cannot be read".to_owned(),
+    };
+    let path = err.path().unwrap_or(dir).to_owned();
+    let line = None;
+    (Problem { path, line, what }, false)
+}
+
+/// The file of an entry, if it has rules by its name; a directory of such a name
+/// is a problem.
+fn look(entry: DirEntry) -> Result<Option<Found>, (Problem, bool)> {
+    let Some(kind) = kind(entry.path()) else {
+        return Ok(None);
+    };
+    let path = entry.path().to_owned();
+    if !entry.file_type().is_dir() {
+        return Ok(Some(Found { path, kind }));
+    }
+    if entry.depth() == 0 {
+        return Ok(None);
+    }
+    let problem = Problem {
+        path,
+        line: None,
+        what: "is a directory, not a file".to_owned(),
+    };
+    Err((problem, true))
+}
+
+/// The text of a file, or why there is none.
+pub fn read(path: &Path) -> Result<String, String> {
+    let metadata = fs::metadata(path).map_err(|err| err.to_string())?;
+    // To open a pipe or a device may wait for ever or do something.
+    if !metadata.is_file() {
+        return Err("is not a regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|err| err.to_string())?;
+    if bytes.len() as u64 > FILE_LEN_MAX {
+        return Err(format!("is larger than {} MiB", FILE_LEN_MAX >> 20));
+    }
+    String::from_utf8(bytes).map_err(|err| {
+        let at = err.utf8_error().valid_up_to();
+        format!("is not text: byte {at} is no UTF-8")
+    })
+}

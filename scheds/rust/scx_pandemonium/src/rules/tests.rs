@@ -1,0 +1,577 @@
+//! What rules say of processes, and what becomes of files that are damaged.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use tempfile::{TempDir, tempdir};
+
+use super::files::Kind;
+use super::*;
+use crate::hint::Tier;
+
+/// A file that says something of `good` and of nothing else.
+const GOOD: &str = "[[rule]]\nname = \"good\"\nleast_tier = \"interactive\"\n";
+
+/// Rules of each kind, as the properties begin with.
+const OURS: &str = "\
+# of ours
+[[rule]]
+name = [\"game.exe\", \"launcher*\"]
+path = \"/opt/games/*\"
+cgroup = \"/user.slice\"
+user = [0, \"root\"]
+nice = \"-5..19\"
+least_tier = \"interactive\"
+greatest_tier = \"lat_critical\"
+weight_pct = 200
+";
+const ANANICYS: &str = "\
+# of ananicy's
+{ \"type\": \"Indexer\", \"nice\": 12, \"sched\": \"idle\" }
+{ \"name\": \"a-rather-long-name-of-a-game.exe\", \"type\": \"Game\" }
+{ \"name\": \"backup\", \"type\": \"BG_CPUIO\", \"ionice\": 7 }
+";
+
+/// Directories with files, in the order in which they win.
+struct Dirs(Vec<TempDir>);
+
+impl Dirs {
+    fn new(dirs: &[&[(&str, &str)]]) -> Dirs {
+        let make = |files: &&[(&str, &str)]| {
+            let dir = tempdir().unwrap();
+            for (name, text) in *files {
+                let path = dir.path().join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            dir
+        };
+        Dirs(dirs.iter().map(make).collect())
+    }
+
+    fn first(&self) -> &Path {
+        self.0[0].path()
+    }
+
+    fn read(&self) -> (Rules, Vec<Problem>) {
+        let paths: Vec<PathBuf> = self.0.iter().map(|dir| dir.path().to_owned()).collect();
+        Rules::read(&paths)
+    }
+
+    /// Read what has no problems.
+    fn rules(&self) -> Rules {
+        let (rules, problems) = self.read();
+        assert_eq!(problems, []);
+        rules
+    }
+}
+
+/// A process whose names are all `name`.
+fn program(name: &str) -> Facts {
+    Facts {
+        argv0: Some(name.to_owned()),
+        exe: Some(format!("/usr/bin/{name}")),
+        comm: name.chars().take(15).collect(),
+        cgroup: Some("/".to_owned()),
+        uid: 1000,
+        nice: 0,
+    }
+}
+
+fn at_least(tier: Tier) -> Hint {
+    Hint {
+        least_tier: Some(tier),
+        ..Hint::default()
+    }
+}
+
+fn at_most(tier: Tier) -> Hint {
+    Hint {
+        greatest_tier: Some(tier),
+        ..Hint::default()
+    }
+}
+
+/// What one file of ours says of a process.
+fn said(text: &str, facts: &Facts) -> Hint {
+    Dirs::new(&[&[("one.toml", text)]]).rules().hint(facts)
+}
+
+#[test]
+fn each_condition_of_a_rule_must_hold() {
+    let facts = Facts {
+        cgroup: Some("/user.slice/app.scope".to_owned()),
+        nice: 3,
+        ..program("game")
+    };
+    for (condition, other) in [
+        ("name = \"game\"", "name = \"gam\""),
+        ("name = \"ga*\"", "name = \"gx*\""),
+        ("name = [\"x\", \"game\"]", "name = [\"x\", \"y\"]"),
+        ("path = \"/usr/bin/game\"", "path = \"/usr/bin\""),
+        ("path = \"/usr/*\"", "path = \"/opt/*\""),
+        ("cgroup = \"/user.slice\"", "cgroup = \"/user\""),
+        (
+            "cgroup = \"/user.slice/app.scope/\"",
+            "cgroup = \"/app.scope\"",
+        ),
+        ("user = 1000", "user = \"root\""),
+        ("user = [\"root\", 1000]", "user = [0, 1]"),
+        ("nice = 3", "nice = 4"),
+        ("nice = \"0..3\"", "nice = \"4..19\""),
+    ] {
+        let says = "greatest_tier = \"batch\"\n";
+        let rule = |conditions: &str| format!("[[rule]]\n{conditions}\n{says}");
+        assert_eq!(
+            said(&rule(condition), &facts),
+            at_most(Tier::Batch),
+            "{condition}"
+        );
+        assert_eq!(said(&rule(other), &facts), Hint::default(), "{other}");
+        if !condition.starts_with("nice") {
+            let both = format!("{condition}\nnice = -20");
+            assert_eq!(said(&rule(&both), &facts), Hint::default(), "{both}");
+        }
+    }
+}
+
+#[test]
+fn a_process_of_which_little_is_known_matches_little() {
+    let text = "\
+[[rule]]
+path = \"/usr/*\"
+weight_pct = 50
+[[rule]]
+cgroup = \"/user.slice\"
+weight_pct = 60
+";
+    assert_eq!(said(text, &Facts::default()), Hint::default());
+}
+
+#[test]
+fn what_is_said_later_wins() {
+    let rule = |pct: u32| format!("[[rule]]\nname = \"game\"\nweight_pct = {pct}\n");
+    let (of_distribution, of_machine) = (rule(20), rule(30));
+    let twice = rule(40) + &rule(50);
+    let dirs = Dirs::new(&[
+        &[("50-a.toml", &twice), ("60-b.toml", "")],
+        &[("00-c.toml", &of_distribution)],
+        &[("10.toml", &of_distribution), ("20.toml", &of_machine)],
+    ]);
+    let rules = dirs.rules();
+    assert_eq!(rules.hint(&program("game")).weight_pct, Some(30));
+    let places: Vec<String> = rules
+        .matches(&program("game"))
+        .into_iter()
+        .map(|found| found.place.rsplit('/').next().unwrap().to_owned())
+        .collect();
+    let expected = [
+        "50-a.toml:1",
+        "50-a.toml:4",
+        "00-c.toml:1",
+        "10.toml:1",
+        "20.toml:1",
+    ];
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn our_rules_win_over_those_of_ananicy_wherever_they_stand() {
+    let dirs = Dirs::new(&[
+        &[(
+            "a.toml",
+            "[[rule]]\nname = \"game\"\ngreatest_tier = \"batch\"\n",
+        )],
+        &[("b.rules", "{\"name\": \"game\", \"type\": \"Game\"}")],
+    ]);
+    let hint = dirs.rules().hint(&program("game"));
+    assert_eq!(hint.greatest_tier, Some(Tier::Batch));
+    assert_eq!(hint.least_tier, Some(Tier::Batch));
+}
+
+#[test]
+fn types_of_ananicy_say_what_a_program_is() {
+    let rules = "\
+{ \"name\": \"game\", \"type\": \"Game\" }
+{ \"name\": \"synth\", \"type\": \"LowLatency_RT\" }
+{ \"name\": \"backup\", \"type\": \"BG_CPUIO\" }
+{ \"name\": \"encoder\", \"type\": \"Heavy_CPU\" }
+{ \"name\": \"daemon\", \"type\": \"Service\", \"nice\": -1 }
+{ \"name\": \"chat\", \"type\": \"Chat\" }
+{ \"name\": \"indexer\", \"type\": \"Indexer\" }
+{ \"name\": \"watcher\", \"type\": \"Indexer\", \"nice\": 0 }
+{ \"name\": \"nothing\" }
+{ \"name\": \"niced\", \"nice\": 5 }
+{ \"name\": \"idler\", \"sched\": \"idle\" }
+";
+    let types = "{ \"type\": \"Chat\", \"nice\": -3 }\n{ \"type\": \"Indexer\", \"nice\": 12 }\n";
+    // The definitions come last: by then the rules have been read.
+    let dirs = Dirs::new(&[&[("sub/a b/x.rules", rules), ("zz.types", types)]]);
+    let rules = dirs.rules();
+    for (name, hint) in [
+        ("game", at_least(Tier::Interactive)),
+        ("synth", at_least(Tier::LatCritical)),
+        ("backup", at_most(Tier::Batch)),
+        ("encoder", at_most(Tier::Batch)),
+        ("daemon", at_most(Tier::Batch)),
+        ("chat", Hint::default()),
+        ("indexer", at_most(Tier::Batch)),
+        ("watcher", Hint::default()),
+        ("nothing", Hint::default()),
+        ("niced", at_most(Tier::Batch)),
+        ("idler", at_most(Tier::Batch)),
+        ("stranger", Hint::default()),
+    ] {
+        assert_eq!(rules.hint(&program(name)), hint, "{name}");
+    }
+}
+
+#[test]
+fn ananicy_takes_the_name_that_says_most() {
+    let rules = Dirs::new(&[&[(
+        "x.rules",
+        "\
+{ \"name\": \"a-rather-long-name-of-a-game.exe\", \"type\": \"Game\" }
+{ \"name\": \"wine64-preloader\", \"type\": \"BG_CPUIO\" }
+{ \"name\": \"main\", \"type\": \"Service\" }
+",
+    )]])
+    .rules();
+    let mut facts = Facts {
+        argv0: Some("a-rather-long-name-of-a-game.exe".to_owned()),
+        exe: Some("/usr/lib/wine/wine64-preloader".to_owned()),
+        comm: "a-rather-long-n".to_owned(),
+        ..program("main")
+    };
+    assert_eq!(rules.hint(&facts), at_least(Tier::Interactive));
+    facts.argv0 = Some("other.exe".to_owned());
+    assert_eq!(rules.hint(&facts), at_most(Tier::Batch));
+    facts.exe = None;
+    assert_eq!(rules.hint(&facts), Hint::default());
+    facts.comm = "main".to_owned();
+    assert_eq!(rules.hint(&facts), at_most(Tier::Batch));
+}
+
+#[test]
+fn the_name_is_behind_the_last_separator_of_either_kind() {
+    for (path, name) in [
+        (
+            "Z:\\home\\me\\The Game\\Game-Win64-Shipping.exe",
+            Some("Game-Win64-Shipping.exe"),
+        ),
+        ("/opt/game/run.sh", Some("run.sh")),
+        ("C:/games/x.exe", Some("x.exe")),
+        ("plain", Some("plain")),
+        ("/opt/", None),
+        ("", None),
+    ] {
+        assert_eq!(basename(path), name, "{path}");
+    }
+}
+
+#[test]
+fn what_follows_a_rule_of_ananicy_does_not_count_but_the_last_rule_of_a_name_does() {
+    let text = "\u{feff}\
+{ \"name\": \"a}b\", \"type\": \"Game\" }+
+  { \"name\": \"two\", \"type\": \"BG_CPU\" } # a remark
+{ \"name\": \"two\", \"type\": \"Game\" }# and more
+";
+    let rules = Dirs::new(&[&[("x.rules", text)]]).rules();
+    assert_eq!(rules.hint(&program("a}b")), at_least(Tier::Interactive));
+    assert_eq!(rules.hint(&program("two")), at_least(Tier::Interactive));
+}
+
+/// The problems of a file, each with its line.
+fn problems_of(name: &str, text: &str) -> Vec<String> {
+    let dirs = Dirs::new(&[&[(name, text), ("zz-good.toml", GOOD)]]);
+    let (rules, problems) = dirs.read();
+    assert_eq!(
+        rules.hint(&program("good")),
+        at_least(Tier::Interactive),
+        "{text}"
+    );
+    let path = format!("{}/", dirs.first().display());
+    let texts = problems
+        .iter()
+        .map(|problem| problem.to_string().replace(&path, ""));
+    texts.collect()
+}
+
+#[test]
+fn a_wrong_rule_is_reported_with_its_line_and_costs_no_other() {
+    let says = "weight_pct = 50";
+    for (rule, complaint) in [
+        (
+            "name = \"x\"\nweight_percent = 5",
+            "x.toml:6: unknown field `weight_percent`, expected",
+        ),
+        (
+            "name = \"x\"\nweight_pct = 5",
+            "x.toml:6: must be from 10 to 1000",
+        ),
+        (
+            "name = \"x\"\nweight_pct = 99999999999",
+            "x.toml:6: must be from 10 to 1000",
+        ),
+        (
+            "name = \"x\"\nweight_pct = \"much\"",
+            "x.toml:6: invalid type",
+        ),
+        (
+            "name = \"x\"\nleast_tier = \"best\"",
+            "x.toml:6: unknown variant `best`, expected",
+        ),
+        (
+            "name = \"x\"\nleast_tier = \"interactive\"\ngreatest_tier = \"batch\"",
+            "x.toml:4: least_tier is above greatest_tier",
+        ),
+        ("name = \"x\"", "x.toml:4: says nothing"),
+        (says, "x.toml:4: matches every program"),
+        ("name = \"\"\nweight_pct = 50", "x.toml:5: is empty"),
+        (
+            "name = \"*\"\nweight_pct = 50",
+            "x.toml:5: would match everything",
+        ),
+        ("name = \"a*b\"\nweight_pct = 50", "x.toml:5: a * may only"),
+        (
+            "name = \"\\u0007\"\nweight_pct = 50",
+            "x.toml:5: contains a control",
+        ),
+        ("name = []\nweight_pct = 50", "x.toml:5: the list is empty"),
+        (
+            "name = 5\nweight_pct = 50",
+            "x.toml:5: invalid type: integer",
+        ),
+        (
+            "path = { a = 1 }\nweight_pct = 50",
+            "x.toml:5: invalid type: map",
+        ),
+        (
+            "cgroup = \"user.slice\"\nweight_pct = 50",
+            "x.toml:5: must begin with /",
+        ),
+        (
+            "cgroup = \"/\"\nweight_pct = 50",
+            "x.toml:5: must begin with /",
+        ),
+        (
+            "cgroup = \"/a/*\"\nweight_pct = 50",
+            "x.toml:5: no * is needed",
+        ),
+        (
+            "user = \"no such user\"\nweight_pct = 50",
+            "x.toml:5: there is no user no such",
+        ),
+        (
+            "user = -1\nweight_pct = 50",
+            "x.toml:5: must be the name or the id",
+        ),
+        (
+            "nice = 20\nweight_pct = 50",
+            "x.toml:5: must be a nice level",
+        ),
+        (
+            "nice = \"9..2\"\nweight_pct = 50",
+            "x.toml:5: must be a nice level",
+        ),
+        (
+            "nice = true\nweight_pct = 50",
+            "x.toml:5: must be a nice level",
+        ),
+    ] {
+        let text = format!("{GOOD}[[rule]]\n{rule}\n[[rule]]\nname = \"after\"\n{says}\n");
+        let problems = problems_of("x.toml", &text);
+        assert_eq!(problems.len(), 1, "{rule}: {problems:?}");
+        assert!(problems[0].starts_with(complaint), "{rule}: {problems:?}");
+        let dirs = Dirs::new(&[&[("x.toml", &text)]]);
+        let (rules, _) = dirs.read();
+        assert_eq!(rules.hint(&program("after")).weight_pct, Some(50), "{rule}");
+        assert_eq!(rules.hint(&program("good")), at_least(Tier::Interactive));
+    }
+    for (text, complaint) in [
+        ("rules = 1\n", "x.toml:1: rules: a file has [[rule]] only"),
+        ("\nrule = 1\n", "x.toml:2: rule: a file has"),
+        ("rule = [1]\n", "x.toml:1: a rule is a table"),
+        ("[[rule]\n", "x.toml:1: is no TOML"),
+        (
+            "[[rule]]\nname = \"x\"\nname = \"y\"\n",
+            "x.toml:3: is no TOML: duplicate key",
+        ),
+    ] {
+        let problems = problems_of("x.toml", text);
+        assert!(problems[0].starts_with(complaint), "{text}: {problems:?}");
+    }
+    for (line, complaint) in [
+        ("{ \"name\": 5 }", "x.rules:2: invalid type"),
+        ("{ \"name\": \"x\", \"nice\": 99 }", "x.rules:2: nice is 99"),
+        (
+            "{ \"name\": \"x\", \"nice\": 1e400 }",
+            "x.rules:2: number out of range",
+        ),
+        ("{ \"name\": \"\" }", "x.rules:2: the name is empty"),
+        ("{ \"nice\": 5 }", "x.rules:2: names neither"),
+        (
+            "{ \"name\": \"x\", \"cmdlines\": [\"y\"] }",
+            "x.rules:2: cmdlines",
+        ),
+        ("{ \"name\": \"x\" ", "x.rules:2: EOF"),
+        ("[ \"x\" ]", "x.rules:2: is not a rule"),
+        ("name = x", "x.rules:2: is not a rule"),
+    ] {
+        let text = format!("{{ \"cgroup\": \"cpu90\", \"CPUQuota\": 90 }}\n{line}\n{ANANICYS}");
+        let problems = problems_of("x.rules", &text);
+        assert_eq!(problems.len(), 1, "{line}: {problems:?}");
+        assert!(problems[0].starts_with(complaint), "{line}: {problems:?}");
+        let dirs = Dirs::new(&[&[("x.rules", &text)]]);
+        assert_eq!(dirs.read().0.hint(&program("backup")), at_most(Tier::Batch));
+    }
+}
+
+/// Put one thing that is no file with rules beside a good file. Each costs one
+/// warning and nothing else.
+#[test]
+fn what_is_damaged_costs_one_warning_and_nothing_else() {
+    let ten_mb = "x".repeat(10 << 20);
+    let one_line = format!("{{ \"name\": \"{}\" }}\n", "x".repeat(3 << 20));
+    let deep = format!("rule = {}", "[".repeat(100_000));
+    let deep_json = format!("{{ \"name\": {}", "[".repeat(100_000));
+    let cut = &OURS[..OURS.len() - 20];
+    let texts: [(&str, &[u8], usize); 13] = [
+        ("empty.toml", b"", 0),
+        ("empty.rules", b"", 0),
+        ("README", b"\xff\xfe", 0),
+        ("ananicy.conf", b"check_freq = 15", 0),
+        ("cut.toml", cut.as_bytes(), 1),
+        ("cut.rules", &ANANICYS.as_bytes()[..ANANICYS.len() - 30], 1),
+        ("foreign.toml", b"\x7fELF\x02\x01\x01\0\0\0\xff\xfe", 1),
+        ("foreign.rules", b"\x7fELF\x02\x01\x01\0\0\0\xff\xfe", 1),
+        ("huge.toml", ten_mb.as_bytes(), 1),
+        ("huge.rules", ten_mb.as_bytes(), 1),
+        ("deep.toml", deep.as_bytes(), 1),
+        ("deep.rules", deep_json.as_bytes(), 1),
+        ("long.rules", one_line.as_bytes(), 0),
+    ];
+    type Make<'a> = Box<dyn Fn(&Path) + 'a>;
+    let mut cases: Vec<(&str, Make<'_>, usize)> = Vec::new();
+    for (name, bytes, nr) in texts {
+        cases.push((
+            name,
+            Box::new(move |dir| fs::write(dir.join(name), bytes).unwrap()),
+            nr,
+        ));
+    }
+    let link = |name: &'static str, target: &'static str| -> Make<'static> {
+        Box::new(move |dir| symlink(target, dir.join(name)).unwrap())
+    };
+    cases.push(("good link", link("link.toml", "good.toml"), 0));
+    cases.push(("dangling link", link("link.toml", "nothing"), 1));
+    cases.push(("link to itself", link("link.toml", "link.toml"), 1));
+    cases.push(("link above", link("link.rules", ".."), 1));
+    cases.push(("loop", link("loop", "."), 1));
+    cases.push(("device", link("zero.rules", "/dev/zero"), 1));
+    let directory = |dir: &Path| {
+        fs::create_dir(dir.join("dir.toml")).unwrap();
+        fs::write(dir.join("dir.toml/bad.toml"), "bad").unwrap();
+    };
+    cases.push(("directory", Box::new(directory), 1));
+    for (what, make, nr_warnings) in cases {
+        let dirs = Dirs::new(&[&[("good.toml", GOOD)], &[("other.rules", ANANICYS)]]);
+        make(dirs.first());
+        let (rules, problems) = dirs.read();
+        assert_eq!(
+            by_file(&problems).len(),
+            nr_warnings,
+            "{what}: {problems:?}"
+        );
+        assert_eq!(
+            rules.hint(&program("good")),
+            at_least(Tier::Interactive),
+            "{what}"
+        );
+        assert_eq!(
+            rules.hint(&program("backup")),
+            at_most(Tier::Batch),
+            "{what}"
+        );
+        for problem in problems {
+            assert!(problem.to_string().len() < 500, "{what}: {problem}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_directory_has_no_rules_and_one_that_was_asked_for_must_exist() {
+    let missing = PathBuf::from("/no/such/directory");
+    let (rules, problems) = Rules::read(std::slice::from_ref(&missing));
+    assert!(rules.is_empty() && problems.is_empty());
+    let mut opts = RulesOpts {
+        dirs: Vec::new(),
+        no_rules: true,
+    };
+    assert_eq!(opts.directories().unwrap(), Vec::<PathBuf>::new());
+    opts.dirs.push(missing);
+    assert!(load(&opts).is_err());
+}
+
+/// Reads a text as a file of `kind` and looks for processes in what it says.
+fn digest(kind: Kind, text: &str) {
+    let mut rules = Rules {
+        files: vec![PathBuf::from("a file")],
+        ..Rules::default()
+    };
+    let mut nr_reports = 0;
+    let mut report = |_, what: String| {
+        assert!(!what.is_empty());
+        nr_reports += 1;
+    };
+    match kind {
+        Kind::Toml => rules.rules = toml_file::parse(text, 0, &mut report),
+        Kind::Ananicy => rules.ananicy.parse(text, 0, &mut report),
+    }
+    rules.index();
+    assert!(nr_reports <= text.len());
+    for name in ["game.exe", "backup", ""] {
+        let hint = rules.hint(&program(name));
+        if let (Some(least), Some(greatest)) = (hint.least_tier, hint.greatest_tier) {
+            assert!(least <= greatest);
+        }
+        if let Some(pct) = hint.weight_pct {
+            assert!((10..=1000).contains(&pct));
+        }
+    }
+}
+
+/// A good text, damaged: bits are flipped, a part is cut off or comes twice.
+fn damaged(text: &'static str) -> impl Strategy<Value = String> {
+    let len = text.len();
+    let flips = prop::collection::vec((0..len, 0u8..8), 0..6);
+    (flips, 0..=len, 0..=len).prop_map(move |(flips, end, again)| {
+        let mut bytes = text.as_bytes().to_vec();
+        for (at, bit) in flips {
+            bytes[at] ^= 1 << bit;
+        }
+        bytes.truncate(end);
+        bytes.extend_from_slice(&text.as_bytes()[again..]);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_text_makes_reading_fail(text in "\\PC{0,200}") {
+        digest(Kind::Toml, &text);
+        digest(Kind::Ananicy, &text);
+        digest(Kind::Ananicy, &format!("{{\"name\": {text}"));
+        digest(Kind::Toml, &format!("[[rule]]\nname = {text}"));
+    }
+
+    #[test]
+    fn no_damage_makes_reading_fail(ours in damaged(OURS), ananicys in damaged(ANANICYS)) {
+        digest(Kind::Toml, &ours);
+        digest(Kind::Ananicy, &ananicys);
+    }
+}
