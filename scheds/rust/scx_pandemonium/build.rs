@@ -12,6 +12,7 @@ const POLICY: &[&str] = &[
     "deficit",
     "frequency",
     "gate",
+    "hint",
     "hierarchy",
     "hist",
     "hot",

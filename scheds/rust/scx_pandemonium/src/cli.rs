@@ -132,7 +132,8 @@ pub enum Command {
     /// Times are in milliseconds. RUN is the average CPU time between two
     /// sleeps, BURST that since the last wakeup, WAIT how long the task waited
     /// for a CPU last. NOW is the tier in which the task is served: one that has
-    /// used more than its share is served as batch work whatever its tier is.
+    /// used more than its share is served as batch work whatever its tier is. BY
+    /// is `rule` if rules say something of its program.
     Tasks(TasksOpts),
 
     /// Check the rules of programs, or explain what they say of a process.

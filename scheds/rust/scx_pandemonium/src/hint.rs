@@ -11,6 +11,11 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use crate::bpf_intf::{
+    hint, hint_source_HINT_NONE, hint_source_HINT_RULE, intf_consts_HINT_FACTOR_ONE,
+    tier_TIER_BATCH, tier_TIER_INTERACTIVE, tier_TIER_LAT_CRITICAL,
+};
+
 /// What a task may show itself to be, from the lowest up; `enum tier`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,8 +38,26 @@ impl fmt::Display for Tier {
     }
 }
 
+impl Tier {
+    /// What the BPF half calls it.
+    fn to_bpf(self) -> u32 {
+        match self {
+            Tier::Batch => tier_TIER_BATCH,
+            Tier::Interactive => tier_TIER_INTERACTIVE,
+            Tier::LatCritical => tier_TIER_LAT_CRITICAL,
+        }
+    }
+}
+
+/// Who says what a program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A rule of the user or the distribution.
+    Rule,
+}
+
 /// The weight that a program has by itself, in percent of that.
-pub const WEIGHT_PCT_DFL: u16 = 100;
+const WEIGHT_PCT_DFL: u16 = 100;
 
 /// What is said of a program. What is `None` is left to what its tasks show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +75,20 @@ impl Hint {
     /// Whether nothing is said.
     pub fn is_empty(&self) -> bool {
         *self == Hint::default()
+    }
+
+    /// The hint as the BPF half keeps it.
+    pub fn to_bpf(self, source: Source) -> hint {
+        let weight_pct = u32::from(self.weight_pct.unwrap_or(WEIGHT_PCT_DFL));
+        hint {
+            least_tier: self.least_tier.unwrap_or(Tier::Batch).to_bpf(),
+            greatest_tier: self.greatest_tier.unwrap_or(Tier::LatCritical).to_bpf(),
+            weight_factor: weight_pct * intf_consts_HINT_FACTOR_ONE / u32::from(WEIGHT_PCT_DFL),
+            source: match source {
+                _ if self.is_empty() => hint_source_HINT_NONE,
+                Source::Rule => hint_source_HINT_RULE,
+            },
+        }
     }
 
     /// This hint and what `later` says, which wins where they differ. A bound
@@ -118,6 +155,24 @@ mod tests {
         assert_eq!(both.to_string(), "at least interactive, weight 50%");
         assert_eq!(Hint::default().then(early), early);
         assert_eq!(early.then(Hint::default()), early);
+    }
+
+    #[test]
+    fn what_is_not_said_bounds_nothing_in_bpf() {
+        let nothing = Hint::default().to_bpf(Source::Rule);
+        assert_eq!(nothing.source, hint_source_HINT_NONE);
+        assert_eq!(nothing.least_tier, tier_TIER_BATCH);
+        assert_eq!(nothing.greatest_tier, tier_TIER_LAT_CRITICAL);
+        assert_eq!(nothing.weight_factor, intf_consts_HINT_FACTOR_ONE);
+        let half = Hint {
+            weight_pct: Some(50),
+            ..bounds(Some(Tier::Interactive), Some(Tier::Interactive))
+        };
+        let half = half.to_bpf(Source::Rule);
+        assert_eq!(half.source, hint_source_HINT_RULE);
+        assert_eq!(half.least_tier, tier_TIER_INTERACTIVE);
+        assert_eq!(half.greatest_tier, tier_TIER_INTERACTIVE);
+        assert_eq!(half.weight_factor, intf_consts_HINT_FACTOR_ONE / 2);
     }
 
     #[test]

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use crossbeam::channel::{Receiver, bounded, select};
+use crossbeam::channel::{Receiver, bounded, never, select};
 use log::{debug, info, warn};
 use scx_stats::prelude::StatsServer;
 use scx_utils::UserExitInfo;
@@ -42,7 +42,11 @@ use scx_utils::build_id;
 use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMode};
 
 use crate::cli::{Command, Opts};
-use crate::scheduler::Scheduler;
+use crate::hint::Source;
+use crate::rules::Rules;
+use crate::rules::programs::Programs;
+use crate::rules::watch::{Known, Watch};
+use crate::scheduler::{Scheduler, Started};
 use crate::server::{Request, Response};
 
 /// How often to look whether the kernel has unloaded the scheduler.
@@ -104,9 +108,9 @@ fn run(opts: Opts) -> Result<()> {
     let rules = rules::load(&opts.rules)?;
     loop {
         let mut open_object = MaybeUninit::uninit();
-        let scheduler = Scheduler::init(&opts, &mut open_object)?;
+        let scheduler = Scheduler::init(&opts, !rules.is_empty(), &mut open_object)?;
         info!("scheduling");
-        if !serve_until_exit(scheduler, &stopped)?.should_restart() {
+        if !serve_until_exit(scheduler, &rules, &stopped)?.should_restart() {
             return Ok(());
         }
         info!("the kernel asks for a restart");
@@ -140,15 +144,23 @@ fn init_logging(is_verbose: bool) -> Result<()> {
         .context("setting up the log")
 }
 
-/// Answer requests for telemetry until a stop is asked for or the kernel
-/// unloads the scheduler.
-fn serve_until_exit(mut scheduler: Scheduler<'_>, stopped: &Receiver<()>) -> Result<UserExitInfo> {
+/// Answer requests for telemetry, and tell what the rules say of programs, until
+/// a stop is asked for or the kernel unloads the scheduler.
+fn serve_until_exit(
+    mut scheduler: Scheduler<'_>,
+    rules: &Rules,
+    stopped: &Receiver<()>,
+) -> Result<UserExitInfo> {
     let server = StatsServer::new(server::data())
         .launch()
         .context("starting the stats server")?;
     let (responses, requests) = server.channels();
 
     let mut looked_at = Instant::now();
+    let programs = Programs::watch(scheduler.started_fd()?)?;
+    let mut news = programs.news.clone();
+    let mut watch = Watch::new(rules);
+    tell(&scheduler, &watch.all(Instant::now()));
 
     while !scheduler.exited() {
         if looked_at.elapsed() >= GOVERNOR_POLL {
@@ -161,11 +173,32 @@ fn serve_until_exit(mut scheduler: Scheduler<'_>, stopped: &Receiver<()>) -> Res
                 let request = request.context("the stats server ended")?;
                 responses.send(answer(&scheduler, request))?;
             }
+            recv(news) -> word => {
+                if word.is_err() {
+                    // The thread has ended: there will be no more.
+                    news = never();
+                }
+                match scheduler.started()? {
+                    Started::Some(pids) => tell(&scheduler, &watch.started(&pids, Instant::now())),
+                    Started::Any => watch.lost_some(Instant::now()),
+                }
+            }
             default(EXIT_POLL) => {}
         }
+        tell(&scheduler, &watch.again(Instant::now()));
     }
     debug!("detaching");
     scheduler.finish()
+}
+
+/// Tell the BPF half what is known of processes. One that cannot be told is served
+/// by what it does.
+fn tell(scheduler: &Scheduler<'_>, known: &[Known]) {
+    for (pid, hint) in known {
+        if let Err(err) = scheduler.set_hint(*pid, *hint, Source::Rule) {
+            warn!("{err:#}");
+        }
+    }
 }
 
 /// Answer one request. What cannot be read is the client's trouble, no reason to

@@ -6,15 +6,18 @@
 //!
 //! Not here: what to do with what is read (stats), the command line (cli).
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::Read;
 use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::rc::Rc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use libbpf_rs::{Iter, MapCore, MapFlags, OpenObject};
+use libbpf_rs::{Iter, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 use log::info;
 use nix::unistd::geteuid;
 use scx_utils::{
@@ -23,12 +26,13 @@ use scx_utils::{
 };
 
 use crate::bpf_intf::{
-    comm_pattern, cpu_ctx, cpu_topo, intf_consts_MAX_GROUPS, llc_topo, task_row,
+    comm_pattern, cpu_ctx, cpu_topo, hint_request, intf_consts_MAX_GROUPS, llc_topo, task_row,
 };
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::cli::Opts;
 use crate::compositor;
 use crate::cpufreq::Governors;
+use crate::hint::{Hint, Source};
 use crate::stats::Sample;
 use crate::tasks::Tasks;
 use crate::topology::Tables;
@@ -39,6 +43,9 @@ const OTHER_SCHEDULER_PATIENCE: Duration = Duration::from_secs(2);
 /// How often to look whether it has left.
 const OTHER_SCHEDULER_POLL: Duration = Duration::from_millis(50);
 
+/// There if the kernel has cgroups.
+const CGROUPS_PATH: &str = "/proc/cgroups";
+
 /// The loaded and attached scheduler. Dropping it returns the machine to the
 /// kernel's default scheduler.
 pub struct Scheduler<'a> {
@@ -46,17 +53,41 @@ pub struct Scheduler<'a> {
     link: Option<libbpf_rs::Link>,
     nr_cpu_ids: u32,
     governors: Governors,
+    programs: Option<Programs>,
+}
+
+/// What BPF reports of processes that start a program.
+struct Programs {
+    reports: RingBuffer<'static>,
+    /// Processes that were read from there and not taken yet.
+    pids: Rc<RefCell<Vec<i32>>>,
+    /// How many reports were lost when the processes were taken last.
+    nr_lost: u64,
+}
+
+/// Processes that a hint may be known for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Started {
+    /// These; one may be there twice.
+    Some(Vec<i32>),
+    /// Any: too many started at once.
+    Any,
 }
 
 impl<'a> Scheduler<'a> {
-    /// Load the scheduler with `opts` and attach it.
+    /// Load the scheduler with `opts` and attach it. If it `follows_programs`
+    /// it reports which processes start one, see [`Scheduler::started`].
     ///
     /// # Errors
     ///
     /// If the kernel has no sched_ext or lacks something needed, if permission
     /// is missing, if another scheduler runs and stays, or if the BPF half does
     /// not load.
-    pub fn init(opts: &Opts, open_object: &'a mut MaybeUninit<OpenObject>) -> Result<Self> {
+    pub fn init(
+        opts: &Opts,
+        follows_programs: bool,
+        open_object: &'a mut MaybeUninit<OpenObject>,
+    ) -> Result<Self> {
         wait_for_other_scheduler()?;
         ensure!(
             geteuid().is_root(),
@@ -88,6 +119,7 @@ impl<'a> Scheduler<'a> {
         let compositors = compositor::patterns(&opts.compositors)?;
         let governors = Governors::new(opts.cpufreq);
         configure(&mut skel, opts, &tables, compositors.len(), &governors)?;
+        follow_programs(&mut skel, follows_programs);
 
         let mut skel = scx_ops_load!(skel, pandemonium_ops, uei)?;
         fill_topology(&mut skel, &tables)?;
@@ -98,8 +130,10 @@ impl<'a> Scheduler<'a> {
         // stop, where somebody waits.
         skel.links.scx_lib_init_probe.take();
 
+        let programs = follows_programs.then(|| Programs::new(&skel)).transpose()?;
         Ok(Scheduler {
             skel,
+            programs,
             link: Some(link),
             nr_cpu_ids: u32::try_from(nr_cpu_ids)?,
             governors,
@@ -167,6 +201,70 @@ impl<'a> Scheduler<'a> {
         Ok(Tasks::new(&rows?))
     }
 
+    /// Tell BPF what is known of the program of process `pid`, which replaces
+    /// what was known before. A process that is gone is none of its business.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to run the program that does it.
+    pub fn set_hint(&self, pid: i32, hint: Hint, source: Source) -> Result<()> {
+        let mut request = as_bytes(&hint_request {
+            hint: hint.to_bpf(source),
+            tgid: pid,
+            reserved: 0,
+        })
+        .to_vec();
+        let input = ProgramInput {
+            context_in: Some(&mut request),
+            ..ProgramInput::default()
+        };
+        let result = self.skel.progs.hint_set.test_run(input);
+        result
+            .map(|_| ())
+            .with_context(|| format!("giving process {pid} a hint"))
+    }
+
+    /// A descriptor that can be read from while [`Scheduler::started`] has
+    /// something new; none if programs are not followed.
+    ///
+    /// # Errors
+    ///
+    /// If there are too many open files.
+    pub fn started_fd(&self) -> Result<Option<OwnedFd>> {
+        let Some(programs) = &self.programs else {
+            return Ok(None);
+        };
+        // SAFETY: the descriptor is open as long as the ring buffer is there.
+        let fd = unsafe { BorrowedFd::borrow_raw(programs.reports.epoll_fd()) };
+        let fd = fd.try_clone_to_owned();
+        fd.map(Some).context("watching for programs that start")
+    }
+
+    /// Processes that started a program, or changed their name or cgroup, since
+    /// this was asked last.
+    ///
+    /// # Errors
+    ///
+    /// If the ring buffer cannot be read.
+    pub fn started(&mut self) -> Result<Started> {
+        let Some(programs) = &mut self.programs else {
+            return Ok(Started::Some(Vec::new()));
+        };
+        // Lost before it is read: what is lost later is seen the next time.
+        let bss = self.skel.maps.bss_data.as_ref();
+        let nr_lost = bss.map_or(0, |bss| bss.nr_hint_reports_lost);
+        programs
+            .reports
+            .consume()
+            .context("reading which programs started")?;
+        let pids = programs.pids.take();
+        if nr_lost != programs.nr_lost {
+            programs.nr_lost = nr_lost;
+            return Ok(Started::Any);
+        }
+        Ok(Started::Some(pids))
+    }
+
     /// Detach and say why the scheduler ended.
     ///
     /// # Errors
@@ -176,6 +274,40 @@ impl<'a> Scheduler<'a> {
         self.link.take();
         uei_report!(&self.skel, uei)
     }
+}
+
+impl Programs {
+    /// Begin to read what the BPF half reports.
+    fn new(skel: &BpfSkel<'_>) -> Result<Programs> {
+        let pids = Rc::new(RefCell::new(Vec::new()));
+        let found = pids.clone();
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skel.maps.hint_reports, move |report: &[u8]| {
+                if let Ok(pid) = report.try_into() {
+                    found.borrow_mut().push(i32::from_ne_bytes(pid));
+                }
+                0
+            })
+            .context("adding the reports of programs")?;
+        let reports = builder.build().context("opening the reports of programs")?;
+        Ok(Programs {
+            reports,
+            pids,
+            nr_lost: 0,
+        })
+    }
+}
+
+/// Load what reports programs only if that is asked for: each start of one costs
+/// a little then.
+fn follow_programs(skel: &mut OpenBpfSkel<'_>, follows_programs: bool) {
+    let has_cgroups = Path::new(CGROUPS_PATH).exists();
+    skel.progs.hint_exec.set_autoload(follows_programs);
+    skel.progs.hint_rename.set_autoload(follows_programs);
+    skel.progs
+        .hint_move
+        .set_autoload(follows_programs && has_cgroups);
 }
 
 /// Wait until no other scheduler is attached, and name it if it stays.
@@ -317,6 +449,7 @@ trait Plain: Copy {}
 impl Plain for comm_pattern {}
 impl Plain for cpu_ctx {}
 impl Plain for cpu_topo {}
+impl Plain for hint_request {}
 impl Plain for llc_topo {}
 impl Plain for task_row {}
 

@@ -14,7 +14,8 @@ use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf_intf::{
-    intf_consts_NSEC_PER_SEC, task_row, tier, tier_NR_TIERS, tier_TIER_BATCH, tier_TIER_INTERACTIVE,
+    hint_source_HINT_RULE, intf_consts_NSEC_PER_SEC, task_row, tier, tier_NR_TIERS,
+    tier_TIER_BATCH, tier_TIER_INTERACTIVE,
 };
 
 /// One task.
@@ -31,8 +32,14 @@ pub struct Task {
     pub tier: String,
     #[stat(desc = "The tier in which it was served last, which is not above")]
     pub served_tier: String,
-    #[stat(desc = "The tier that it does not fall below: above batch for a compositor")]
+    #[stat(
+        desc = "The tier that it does not fall below: above batch for a compositor, or by a rule"
+    )]
     pub tier_floor: String,
+    #[stat(desc = "The tier that it does not rise above")]
+    pub tier_ceiling: String,
+    #[stat(desc = "What its program is known by: rule, or none")]
+    pub hint: String,
     #[stat(desc = "Latency-criticality score, in wakeups/s * switches/s / ms")]
     pub score: u64,
     #[stat(desc = "Wakeups seen, up to the number from which the averages are trusted")]
@@ -66,6 +73,8 @@ impl Task {
             tier: tier_name(row.tier).to_owned(),
             served_tier: tier_name(row.served_tier).to_owned(),
             tier_floor: tier_name(row.tier_floor).to_owned(),
+            tier_ceiling: tier_name(row.tier_ceiling).to_owned(),
+            hint: hint_name(row.hint_source).to_owned(),
             score: row.score,
             age: row.age.into(),
             weight: row.weight.into(),
@@ -84,6 +93,7 @@ impl Task {
             self.comm.clone(),
             self.tier.clone(),
             self.served_tier.clone(),
+            unless(self.hint == NO_HINT, self.hint.clone()),
             self.score.to_string(),
             unless(self.avg_runtime_ns == 0, ms(self.avg_runtime_ns)),
             ms(self.burst_ns),
@@ -135,7 +145,7 @@ impl Tasks {
 /// Spaces between two columns.
 const COLUMN_GAP: u16 = 2;
 
-const NR_COLUMNS: usize = 10;
+const NR_COLUMNS: usize = 11;
 
 /// Titles of the columns, and to which side of its column a cell goes.
 const HEADING: [(&str, CellAlignment); NR_COLUMNS] = [
@@ -143,6 +153,7 @@ const HEADING: [(&str, CellAlignment); NR_COLUMNS] = [
     ("COMMAND", CellAlignment::Left),
     ("TIER", CellAlignment::Left),
     ("NOW", CellAlignment::Left),
+    ("BY", CellAlignment::Left),
     ("SCORE", CellAlignment::Right),
     ("RUN", CellAlignment::Right),
     ("BURST", CellAlignment::Right),
@@ -157,6 +168,18 @@ const _: () = assert!(tier_TIER_BATCH == 0 && tier_TIER_INTERACTIVE == 1);
 
 fn tier_name(tier: tier) -> &'static str {
     TIER_NAMES.get(tier as usize).copied().unwrap_or("unknown")
+}
+
+/// Said of a program that is known by what its tasks do only.
+const NO_HINT: &str = "none";
+
+const RULE: u32 = hint_source_HINT_RULE;
+
+fn hint_name(source: u32) -> &'static str {
+    match source {
+        RULE => "rule",
+        _ => NO_HINT,
+    }
 }
 
 /// The text of a task's name. A task may put anything there, so what would
@@ -199,6 +222,8 @@ mod tests {
             slice_ns: 1_050_000,
             last_wait_ns: 12_345,
             tier_floor: tier_TIER_BATCH,
+            tier_ceiling: tier_TIER_LAT_CRITICAL,
+            hint_source: 0,
             reserved: 0,
             comm: [0; 16],
         };
@@ -220,15 +245,14 @@ mod tests {
 
     #[test]
     fn the_columns_of_the_table_stand_one_below_the_other() {
-        let tasks = Tasks::new(&[
-            row(7, tier_TIER_LAT_CRITICAL, 50_000, b"pipewire"),
-            row(123_456, tier_TIER_BATCH, 0, b"a name of 15 ch"),
-        ]);
+        let mut ruled = row(123_456, tier_TIER_BATCH, 0, b"a name of 15 ch");
+        ruled.hint_source = hint_source_HINT_RULE;
+        let tasks = Tasks::new(&[row(7, tier_TIER_LAT_CRITICAL, 50_000, b"pipewire"), ruled]);
         let table = tasks.table(usize::MAX);
         let expected = [
-            "   PID  COMMAND          TIER          NOW    SCORE    RUN  BURST  WAKES/S  SLICE   WAIT",
-            "     7  pipewire         lat_critical  batch  50000  0.700  0.000    200.0  1.050  0.012",
-            "123456  a name of 15 ch  batch         batch      0  0.700  0.000    200.0  1.050  0.012",
+            "   PID  COMMAND          TIER          NOW    BY    SCORE    RUN  BURST  WAKES/S  SLICE   WAIT",
+            "     7  pipewire         lat_critical  batch  -     50000  0.700  0.000    200.0  1.050  0.012",
+            "123456  a name of 15 ch  batch         batch  rule      0  0.700  0.000    200.0  1.050  0.012",
         ];
         assert_eq!(table.lines().collect::<Vec<_>>(), expected);
         assert_eq!(tasks.table(1).lines().count(), 2);
@@ -246,7 +270,7 @@ mod tests {
         let mut young = row(1, tier_TIER_INTERACTIVE, 0, b"new");
         young.age = 1;
         assert_eq!(Task::new(&young).wake_rate_hz, 0.0);
-        assert_eq!(Task::new(&young).cells()[7], "-");
+        assert_eq!(Task::new(&young).cells()[8], "-");
         young.age = 2;
         assert_eq!(Task::new(&young).wake_rate_hz, 200.0);
     }

@@ -7,6 +7,7 @@
 #include "classify.bpf.h"
 #include "frequency.bpf.h"
 #include "group.bpf.h"
+#include "hint.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
@@ -22,6 +23,7 @@ __hidden s32 account_init_task(struct task_struct *p,
 
 	if (!taskc)
 		return -ENOMEM;
+	hint_init_task(taskc, args->fork);
 	classify_init_task(taskc);
 	if (bpf_core_field_exists(args->cgroup))
 		group_init_task(taskc, args->cgroup);

@@ -5,6 +5,7 @@
 #include "policy/classify.h"
 #include "policy/compositor.h"
 #include "policy/gate.h"
+#include "policy/hint.h"
 #include "policy/slice.h"
 #include "policy/vtime.h"
 
@@ -32,6 +33,21 @@ static u64 bounded_interval(u64 from, u64 to)
 	return interval_ns < INTERVAL_MAX_NS ? interval_ns : INTERVAL_MAX_NS;
 }
 
+/*
+ * The task of @taskc has shown itself to be of @tier: its compositor, and what
+ * is known of its program, may bring it elsewhere.
+ */
+static void set_tier(struct task_ctx *taskc, u32 tier)
+{
+	tier = compositor_raise(tier, taskc->compositor.tier_floor);
+	/* For most nothing is known, and the rest need not be looked at. */
+	if (taskc->hint.source != HINT_NONE)
+		tier = hint_bound_tier(tier, taskc->hint.least_tier,
+				       taskc->hint.greatest_tier,
+				       classify_is_long(taskc));
+	taskc->classify.tier = tier;
+}
+
 /* Renew the tier of @taskc. */
 static void update_tier(struct task_ctx *taskc)
 {
@@ -42,8 +58,7 @@ static void update_tier(struct task_ctx *taskc)
 		knobs.cpu_bound_thresh_ns, knobs.lat_cri_thresh_high,
 		knobs.lat_cri_thresh_low);
 
-	taskc->classify.tier =
-		compositor_raise(tier, taskc->compositor.tier_floor);
+	set_tier(taskc, tier);
 }
 
 __hidden void classify_init_task(struct task_ctx *taskc)
@@ -51,7 +66,7 @@ __hidden void classify_init_task(struct task_ctx *taskc)
 	taskc->classify.avg_runtime_ns = NEW_TASK_RUNTIME_NS;
 	taskc->classify.wake_interval_ns = NEW_TASK_INTERVAL_NS;
 	taskc->classify.switch_interval_ns = NEW_TASK_INTERVAL_NS;
-	taskc->classify.tier = TIER_INTERACTIVE;
+	set_tier(taskc, TIER_INTERACTIVE);
 }
 
 /*
@@ -90,6 +105,9 @@ __hidden void classify_wakeup(struct task_ctx *taskc,
 	taskc->classify.woke_at = now;
 	taskc->classify.is_waking = 1;
 	taskc->classify.burst_ns = 0;
+	/* More may be known of its program by now. */
+	if (taskc->hint.source != HINT_NONE)
+		set_tier(taskc, taskc->classify.tier);
 }
 
 __hidden void classify_woken(struct task_ctx *taskc)
@@ -108,8 +126,7 @@ __hidden void classify_set_waker(struct task_ctx *taskc, bool is_batch)
 
 __hidden void classify_raise_tier(struct task_ctx *taskc)
 {
-	taskc->classify.tier = compositor_raise(taskc->classify.tier,
-						taskc->compositor.tier_floor);
+	set_tier(taskc, taskc->classify.tier);
 }
 
 __hidden void classify_enqueued(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
@@ -180,12 +197,14 @@ __hidden void classify_sleep(struct task_struct *p, struct task_ctx *taskc,
 
 /*
  * Return whether @p has shown too little to be served in its tier. In a burst,
- * as when a build starts, many have woken twice that never will again.
+ * as when a build starts, many have woken twice that never will again. A task
+ * whose program is known to be more than batch work has nothing to show.
  */
 static bool is_young(struct task_struct *p, const struct task_ctx *taskc,
 		     const struct llc_ctx *llcc)
 {
-	if (taskc->classify.age >= AGE_GATE_SURGE || (p->flags & PF_KTHREAD))
+	if (taskc->classify.age >= AGE_GATE_SURGE || (p->flags & PF_KTHREAD) ||
+	    taskc->hint.least_tier > TIER_BATCH)
 		return false;
 	return taskc->classify.age < AGE_GATE ||
 	       (taskc->classify.tier < TIER_LAT_CRITICAL &&

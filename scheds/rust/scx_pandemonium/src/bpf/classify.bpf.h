@@ -59,7 +59,8 @@ void classify_sleep(struct task_struct *p, struct task_ctx *taskc, u64 now);
  *
  *   1. niced down: batch, since no fast answer is asked of it;
  *   2. too young: batch, since a storm of new tasks all look interactive,
- *	unless it was let through the gate; in a surge the gate asks for more
+ *	unless it was let through the gate or its program is known to be
+ *	more than that; in a surge the gate asks for more
  *	wakeups of tasks that are not latency critical;
  *   3. woken by batch work that goes on: batch, since it is a part of that;
  *   4. ahead of the clock: batch, since it has used its share and would
@@ -78,6 +79,16 @@ u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
  */
 void classify_running(struct task_struct *p, struct task_ctx *taskc,
 		      struct llc_ctx *llcc, bool has_waited);
+
+/*
+ * Return whether the task of @taskc works for longer between two sleeps than an
+ * interactive one does.
+ */
+static inline bool classify_is_long(const struct task_ctx *taskc)
+{
+	return taskc->classify.burst_ns > knobs.cpu_bound_thresh_ns ||
+	       taskc->classify.avg_runtime_ns > knobs.cpu_bound_thresh_ns;
+}
 
 /* Return the slice of a task in the tier that it is served in, in ns. */
 u64 classify_slice_ns(const struct task_ctx *taskc);

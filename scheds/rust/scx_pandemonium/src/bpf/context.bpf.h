@@ -95,6 +95,14 @@ struct compositor_task {
 	u32 tier_floor; /* its tier does not fall below */
 };
 
+struct hint_task {
+	u64 reported_at; /* when the loader was told to look at it */
+	u32 least_tier;
+	u32 greatest_tier;
+	u32 weight_factor; /* in 1/HINT_FACTOR_ONE */
+	u32 source;	   /* one of enum hint_source */
+};
+
 struct task_ctx {
 	struct share_task share;
 	struct group_task group;
@@ -105,6 +113,7 @@ struct task_ctx {
 	struct rescue_task rescue;
 	struct classify_task classify;
 	struct compositor_task compositor;
+	struct hint_task hint;
 };
 
 /* CPUs that have something in common. */

@@ -41,6 +41,9 @@ enum intf_consts {
 	/* Bytes of a task's name, the final 0 included; the kernel's own. */
 	COMM_LEN = 16,
 
+	/* A factor of a hint that changes nothing. */
+	HINT_FACTOR_ONE = 1024,
+
 	/* Names of compositors; a look compares with each. */
 	MAX_COMM_PATTERNS = 128,
 
@@ -301,6 +304,27 @@ struct comm_pattern {
 	u64 mask[COMM_LEN / 8];
 };
 
+/* Who says what a program is. */
+enum hint_source {
+	HINT_NONE = 0,
+	HINT_RULE = 1,
+};
+
+/* What is known of a program; see policy/hint.h. */
+struct hint {
+	u32 least_tier;	   /* its tier does not fall below */
+	u32 greatest_tier; /* ... nor rise above; may not be less */
+	u32 weight_factor; /* in 1/HINT_FACTOR_ONE */
+	u32 source; /* one of enum hint_source; 0: the rest says nothing */
+};
+
+/* What the loader asks hint_set() for. */
+struct hint_request {
+	struct hint hint;
+	s32 tgid;
+	u32 reserved;
+};
+
 /* One task as `scx_pandemonium tasks` shows it; see struct task_ctx. */
 struct task_row {
 	s32 pid;  /* of the thread */
@@ -316,6 +340,8 @@ struct task_row {
 	u64 slice_ns;	  /* granted for its last turn */
 	u64 last_wait_ns; /* from ready to running, last time */
 	u32 tier_floor;
+	u32 tier_ceiling;
+	u32 hint_source;
 	u32 reserved;
 	u8 comm[COMM_LEN];
 };

@@ -6,6 +6,7 @@
  *
  *   classify	what kind of task is this?
  *   compositor	is it part of the program that draws the screen?
+ *   hint	what is known of a program before it has shown it?
  *   place	which CPU does a ready task go to?
  *   handoff	does the waker give its CPU to the wakee?
  *   idle	which idle CPU does it get?
@@ -261,6 +262,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "frequency.bpf.c"
 #include "group.bpf.c"
 #include "handoff.bpf.c"
+#include "hint.bpf.c"
 #include "hot.bpf.c"
 #include "idle.bpf.c"
 #include "place.bpf.c"

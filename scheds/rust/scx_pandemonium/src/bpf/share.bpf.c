@@ -4,6 +4,7 @@
 #include "boost.bpf.h"
 #include "group.bpf.h"
 #include "policy/classify.h"
+#include "policy/hint.h"
 #include "policy/vtime.h"
 #include "policy/weight.h"
 
@@ -11,12 +12,24 @@
 #define SCHED_IDLE 5
 
 /*
+ * Return the weight of the task of @taskc beside others of its cgroup: that of
+ * its nice level, and what is said of its program.
+ */
+static u32 own_weight(const struct task_ctx *taskc)
+{
+	if (taskc->hint.source == HINT_NONE)
+		return taskc->share.nice_weight;
+	return hint_scale_weight(taskc->share.nice_weight,
+				 taskc->hint.weight_factor);
+}
+
+/*
  * The task of @taskc is runnable in @llcc: its weight is what its nice level,
  * its cgroup and its demand entitle it to, beside all that is runnable now.
  */
 static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
-	u32 weight = group_weight(taskc, llcc, taskc->share.nice_weight);
+	u32 weight = group_weight(taskc, llcc, own_weight(taskc));
 
 	taskc->share.plain_weight = weight;
 	taskc->share.weight = boost_weight(taskc, weight);
@@ -170,8 +183,8 @@ __hidden void share_enable(struct task_struct *p, struct task_ctx *taskc,
 	taskc->share.llc_idx = llcc->topo.idx;
 	taskc->share.vtime = llcc->share.clock.avg_vruntime;
 	taskc->share.nice_weight = nice_weight(p);
-	taskc->share.plain_weight = taskc->share.nice_weight;
-	taskc->share.weight = taskc->share.nice_weight;
+	taskc->share.plain_weight = own_weight(taskc);
+	taskc->share.weight = taskc->share.plain_weight;
 }
 
 __hidden void share_become_runnable(struct task_ctx *taskc,
@@ -180,7 +193,7 @@ __hidden void share_become_runnable(struct task_ctx *taskc,
 	if (taskc->share.is_sleeping)
 		wake(taskc);
 	join_llc(taskc, llcc);
-	group_join(taskc, llcc, taskc->share.nice_weight);
+	group_join(taskc, llcc, own_weight(taskc));
 	boost_become_runnable(taskc, llcc);
 	renew_weight(taskc, llcc);
 	if (!taskc->share.counted_weight)
@@ -200,7 +213,7 @@ __hidden void share_running(struct task_ctx *taskc, struct llc_ctx *llcc)
 	if (taskc->share.is_sleeping)
 		wake(taskc);
 	join_llc(taskc, llcc);
-	group_join(taskc, llcc, taskc->share.nice_weight);
+	group_join(taskc, llcc, own_weight(taskc));
 }
 
 __hidden void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc,
@@ -271,7 +284,7 @@ __hidden void share_set_weight(struct task_struct *p)
 	leave_clock(taskc);
 	taskc->share.nice_weight = nice_weight(p);
 	if (taskc->group.counted_weight)
-		group_join(taskc, llcc, taskc->share.nice_weight);
+		group_join(taskc, llcc, own_weight(taskc));
 }
 
 __hidden void share_disable(struct task_ctx *taskc)

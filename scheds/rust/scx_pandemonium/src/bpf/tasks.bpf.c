@@ -11,7 +11,9 @@
  *
  * Not here: what the values mean (classify), how they are shown (tasks.rs).
  */
+#include "classify.bpf.h"
 #include "context.bpf.h"
+#include "policy/hint.h"
 
 enum tasks_consts {
 	/* Priorities below are those of real-time classes. */
@@ -36,9 +38,14 @@ int tasks_list(struct bpf_iter__task *ctx)
 	row.tgid = p->tgid;
 	row.tier = taskc->classify.tier;
 	row.served_tier = taskc->classify.served_tier;
-	row.tier_floor = taskc->compositor.tier_floor;
+	row.tier_floor = hint_bound_tier(
+		taskc->compositor.tier_floor, taskc->hint.least_tier,
+		taskc->hint.greatest_tier, classify_is_long(taskc));
+	row.tier_ceiling = taskc->hint.greatest_tier;
+	row.hint_source = taskc->hint.source;
 	row.age = taskc->classify.age;
-	row.weight = p->scx.weight;
+	row.weight =
+		p->scx.weight * taskc->hint.weight_factor / HINT_FACTOR_ONE;
 	row.score = taskc->classify.score;
 	/* Before the first sleep it is an assumption. */
 	row.avg_runtime_ns =

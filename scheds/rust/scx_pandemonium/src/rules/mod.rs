@@ -20,6 +20,7 @@ pub mod command;
 mod files;
 mod pattern;
 mod process;
+pub mod programs;
 #[cfg(test)]
 mod tests;
 mod toml_file;

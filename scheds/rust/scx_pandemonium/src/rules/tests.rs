@@ -5,9 +5,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
+use std::time::{Duration, Instant};
 use tempfile::{TempDir, tempdir};
 
 use super::files::Kind;
+use super::watch::Watch;
 use super::*;
 use crate::hint::Tier;
 
@@ -513,6 +515,41 @@ fn a_missing_directory_has_no_rules_and_one_that_was_asked_for_must_exist() {
     assert_eq!(opts.directories().unwrap(), Vec::<PathBuf>::new());
     opts.dirs.push(missing);
     assert!(load(&opts).is_err());
+}
+
+/// This process is known by a rule; it is looked at twice after each report. One
+/// that is gone is not.
+#[test]
+fn a_process_is_looked_at_when_it_is_reported_and_again_a_second_later() {
+    let ours = i32::try_from(std::process::id()).unwrap();
+    let uid = nix::unistd::Uid::effective();
+    let text = format!("[[rule]]\nuser = {uid}\nleast_tier = \"interactive\"\n");
+    let gone = i32::MAX;
+    let rules = Dirs::new(&[&[("x.toml", &text)]]).rules();
+    let mut watch = Watch::new(&rules);
+    let start = Instant::now();
+    let after = |ms| start + Duration::from_millis(ms);
+    let known = vec![(ours, at_least(Tier::Interactive))];
+    assert!(watch.all(start).contains(&known[0]));
+    assert_eq!(watch.again(after(5000)), []);
+    assert_eq!(watch.started(&[ours, gone, ours], after(6000)), known);
+    assert_eq!(watch.again(after(6999)), []);
+    assert_eq!(watch.again(after(7000)), known);
+    assert_eq!(watch.again(after(9000)), []);
+    // Reports were lost: all are looked at, but not more than once a second.
+    watch.lost_some(after(10_000));
+    assert!(watch.again(after(10_000)).contains(&known[0]));
+    watch.lost_some(after(10_300));
+    watch.lost_some(after(10_900));
+    assert_eq!(watch.again(after(10_999)), []);
+    assert!(watch.again(after(11_000)).contains(&known[0]));
+
+    // Of which nothing is said is told the second time only: a rule may have
+    // matched before.
+    let rules = Dirs::new(&[&[("x.toml", GOOD)]]).rules();
+    let mut watch = Watch::new(&rules);
+    assert_eq!(watch.started(&[ours], start), []);
+    assert_eq!(watch.again(after(1000)), [(ours, Hint::default())]);
 }
 
 /// Reads a text as a file of `kind` and looks for processes in what it says.

@@ -29,17 +29,37 @@ pub struct Watch<'a> {
     rules: &'a Rules,
     /// Processes to be looked at again, the earliest first.
     again: VecDeque<(Instant, i32)>,
+    /// When all processes are to be looked at.
+    all_due_at: Option<Instant>,
+    /// When they were looked at last.
+    all_at: Option<Instant>,
 }
 
 impl<'a> Watch<'a> {
     /// Look for what `rules` say.
     pub fn new(rules: &'a Rules) -> Watch<'a> {
-        let again = VecDeque::new();
-        Watch { rules, again }
+        Watch {
+            rules,
+            again: VecDeque::new(),
+            all_due_at: None,
+            all_at: None,
+        }
+    }
+
+    /// It is not known which processes were started: look at all of them soon,
+    /// but not all the time.
+    pub fn lost_some(&mut self, now: Instant) {
+        let due_at = self.all_at.map_or(now, |at| now.max(at + AGAIN_AFTER));
+        self.all_due_at.get_or_insert(due_at);
     }
 
     /// What is said of each process that there is.
-    pub fn all(&self) -> Vec<Known> {
+    pub fn all(&mut self, now: Instant) -> Vec<Known> {
+        self.all_at = Some(now);
+        self.all_due_at = None;
+        if self.rules.is_empty() {
+            return Vec::new();
+        }
         let processes = match procfs::process::all_processes() {
             Ok(processes) => processes,
             Err(err) => {
@@ -68,7 +88,10 @@ impl<'a> Watch<'a> {
 
     /// What is said of those that are due to be looked at again, be it nothing.
     pub fn again(&mut self, now: Instant) -> Vec<Known> {
-        let mut known = Vec::new();
+        let mut known = match self.all_due_at {
+            Some(due_at) if due_at <= now => self.all(now),
+            _ => Vec::new(),
+        };
         while let Some((due_at, pid)) = self.again.front().copied()
             && due_at <= now
         {

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * hint: what is known of a program before it has shown it?
+ *
+ * Each task keeps the hint of its process, so that a decision reads a member of
+ * its context and nothing else:
+ *
+ *   fork	a new thread or process has the hint of the task that made it
+ *   exec	another program: nothing is known of it, and the loader is told
+ *   rename, move	the loader is told, since that may say more of a program
+ *   the loader	looks at the process and writes the hint of all its threads
+ *
+ * A thread that is made while the threads of its process are walked may miss
+ * the hint; the loader looks at a new program twice.
+ *
+ * The programs that follow this are loaded only if there are rules. What they
+ * tell goes through a ring buffer. If that is full the loader looks at all
+ * processes.
+ *
+ * Not here: what a hint does (policy/hint.h, classify, share), which programs
+ * are known (src/rules/).
+ */
+#ifndef __HINT_BPF_H
+#define __HINT_BPF_H
+
+#include "context.bpf.h"
+
+/* The task of @taskc is new; @is_fork if the task that runs here made it. */
+void hint_init_task(struct task_ctx *taskc, bool is_fork);
+
+#endif /* __HINT_BPF_H */
