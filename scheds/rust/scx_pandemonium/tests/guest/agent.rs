@@ -8,13 +8,15 @@
 //! - `load-step ...`: see frequency.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
+//! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`:
+//!   see rules.rs.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 
 use crate::support::agent;
-use crate::{classes, frequency, gate, groups, handoffs, idle, kicks, roles};
+use crate::{classes, frequency, gate, groups, handoffs, idle, kicks, roles, rules};
 
 /// Not a test but what the guest runs.
 #[test]
@@ -22,7 +24,8 @@ fn in_a_guest() -> ExitCode {
     agent::main(answer)
 }
 
-fn answer(words: &[&str]) -> Option<Result<String>> {
+/// Answer a request, if it is one of these.
+pub fn answer(words: &[&str]) -> Option<Result<String>> {
     let answer = match words {
         ["wander", words @ ..] => idle::wander(words),
         ["sleepers", words @ ..] => idle::sleepers(words),
@@ -39,6 +42,12 @@ fn answer(words: &[&str]) -> Option<Result<String>> {
         ["processes", words @ ..] => roles::processes(words),
         ["rivals", words @ ..] => roles::rivals(words),
         ["frames", words @ ..] => roles::frames(words),
+        ["as", words @ ..] => rules::run_as(words),
+        ["after", words @ ..] => rules::after(words),
+        ["calls-itself", words @ ..] => rules::calls_itself(words),
+        ["joins", words @ ..] => rules::joins(words),
+        ["lives", words @ ..] => rules::lives(words),
+        ["starts"] => rules::starts(),
         _ => return None,
     };
     Some(answer)

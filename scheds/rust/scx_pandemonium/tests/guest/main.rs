@@ -34,6 +34,7 @@ mod pairs;
 mod repeat;
 mod rival;
 mod roles;
+mod rules;
 mod selftests;
 mod share;
 mod soak;
