@@ -36,7 +36,7 @@ static bool serve_batch(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
 {
 	u64 dsq_id = queue_batch(llcc->topo.idx);
 
-	if (!hot_move_to_local(cpuc->topo.cpu, dsq_id, HOT_SCAN_MAX))
+	if (!hot_move_to_local(cpuc->topo.cpu, dsq_id))
 		return serve(cpuc, dsq_id, id);
 	stat_inc(cpuc, id);
 	return true;
@@ -227,7 +227,7 @@ static bool goes_on(struct cpu_ctx *cpuc, const struct task_ctx *prevc,
 		return true;
 	return best->stat == STAT_SERVE_BATCH &&
 	       prevc->classify.served_tier == TIER_BATCH &&
-	       hot_keeps(cpuc, best->dsq_id, rank);
+	       hot_keeps(cpuc->topo.cpu, best->dsq_id, rank);
 }
 
 /* Serve the queue that was chosen; any of the three, if its task is gone. */

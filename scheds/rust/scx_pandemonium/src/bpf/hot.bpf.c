@@ -6,6 +6,19 @@
 #include "policy/slice.h"
 #include "policy/vtime.h"
 
+enum hot_room_consts {
+	/* Tasks of a queue that a CPU looks at. */
+	HOT_SCAN_MAX = 32,
+};
+
+/* The best task that was found so far. */
+struct hot_choice {
+	struct task_struct *p; /* to be compared only: it may be gone */
+	u64 since;	       /* when it began to wait */
+	u64 latest;	       /* the last rank that is as good as the first */
+	enum hot_kind kind;
+};
+
 /* Return how long a turn of batch work is in the domain of @cpu. */
 static u64 turn_ns(s32 cpu)
 {
@@ -19,70 +32,64 @@ static u64 turn_ns(s32 cpu)
 }
 
 /*
- * Choose a task of @dsq_id, of the first @nr_max, for @cpu, where we are: with a
- * rank of no more than a turn after that of the first that is not left to
- * another CPU. Return its id, or 0.
- *
- * Seen by the verifier once, not at each call, and with any @nr_max: told of
- * the number it would go round as often.
+ * Choose a task of @dsq_id for @cpu, with a rank of no more than a turn after
+ * that of the first that is not left to another CPU.
  */
-__noinline s32 hot_choose(s32 cpu, u64 dsq_id, u32 nr_max)
+static __always_inline void choose_hot(struct hot_choice *best, s32 cpu,
+				       u64 dsq_id)
 {
-	u64 now = scx_bpf_now(), best = 0, latest = 0, score;
-	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	u64 now = scx_bpf_now(), since;
 	struct task_struct *p;
 	struct task_ctx *taskc;
-	s32 best_pid = 0;
-	s64 waited_ns;
+	enum hot_kind kind;
 	u32 nr = 0;
 
-	if (!cpuc)
-		return 0;
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
-		if (++nr > nr_max ||
-		    (best && vtime_before(latest, p->scx.dsq_vtime)))
+		if (nr++ == HOT_SCAN_MAX ||
+		    (best->p && vtime_before(best->latest, p->scx.dsq_vtime)))
 			break;
 		taskc = try_lookup_task(p);
 		if (!taskc || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
-		waited_ns = now - taskc->account.runnable_at;
-		score = hot_score(hot_kind(scx_bpf_task_cpu(p) == cpu,
-					   !taskc->slice.turn_is_over,
-					   waited_ns),
-				  waited_ns);
-		if (score && !best)
-			latest = p->scx.dsq_vtime + turn_ns(cpu);
-		if (score > best) {
-			best = score;
-			best_pid = p->pid;
-		}
+		since = taskc->account.runnable_at;
+		kind = hot_kind(scx_bpf_task_cpu(p) == cpu,
+				!taskc->slice.turn_is_over, now - since);
+		if (kind == HOT_LEFT)
+			continue;
+		if (!best->p)
+			best->latest = p->scx.dsq_vtime + turn_ns(cpu);
+		else if (!hot_goes_before(kind, since, best->kind, best->since))
+			continue;
+		best->p = p;
+		best->since = since;
+		best->kind = kind;
 	}
-	cpuc->hot.best = best;
-	cpuc->hot.latest = latest;
-	return best_pid;
 }
 
-__hidden bool hot_keeps(struct cpu_ctx *cpuc, u64 dsq_id, u64 prev_rank)
+__noinline bool hot_keeps(s32 cpu, u64 dsq_id, u64 prev_rank)
 {
-	return hot_choose(cpuc->topo.cpu, dsq_id, HOT_SCAN_MAX) &&
-	       hot_kind_of(cpuc->hot.best) == HOT_FAR &&
-	       !vtime_before(cpuc->hot.latest, prev_rank);
+	struct hot_choice best = {};
+
+	choose_hot(&best, cpu, dsq_id);
+	return best.p && best.kind == HOT_FAR &&
+	       !vtime_before(best.latest, prev_rank);
 }
 
-__noinline bool hot_move_to_local(s32 cpu, u64 dsq_id, u32 nr_max)
+__noinline bool hot_move_to_local(s32 cpu, u64 dsq_id)
 {
-	s32 pid = hot_choose(cpu, dsq_id, nr_max);
+	struct hot_choice best = {};
 	struct task_struct *p;
 	u32 nr = 0;
 
-	if (!pid)
+	choose_hot(&best, cpu, dsq_id);
+	if (!best.p)
 		return false;
 	/* Only a task that the iterator is at can be moved. */
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
-		if (p->pid == pid)
+		if (p == best.p)
 			return scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p,
 						SCX_DSQ_LOCAL, 0);
-		if (++nr > nr_max)
+		if (++nr == HOT_SCAN_MAX)
 			break;
 	}
 	return false;

@@ -44,11 +44,6 @@ enum hot_consts {
 	 * with 12 ms half of all tasks were due beside one, and moved.
 	 */
 	HOT_DUE_NS = 14 * NSEC_PER_MSEC,
-
-	/* A score is a kind, above this bit, and a wait: up to 9 years. */
-	HOT_KIND_SHIFT = 58,
-	/* More than the clocks of two CPUs may be apart. */
-	HOT_SKEW_NS = 1 * NSEC_PER_SEC,
 };
 
 enum hot_kind {
@@ -74,23 +69,13 @@ static inline enum hot_kind hot_kind(bool is_near, bool is_open, s64 waited_ns)
 }
 
 /*
- * Return how good a task of @kind is that has waited for @waited_ns: the more
- * the better, and never 0 but for HOT_LEFT.
- *
- * One number that the verifier knows nothing of: told of the kinds, it would
- * follow each order in which they may come.
+ * Return whether a task of kind @a that waits since @a_since goes before one of
+ * kind @b that waits since @b_since.
  */
-static inline u64 hot_score(enum hot_kind kind, s64 waited_ns)
+static inline bool hot_goes_before(enum hot_kind a, u64 a_since,
+				   enum hot_kind b, u64 b_since)
 {
-	if (kind == HOT_LEFT)
-		return 0;
-	return ((u64)kind << HOT_KIND_SHIFT) + HOT_SKEW_NS + waited_ns;
-}
-
-/* Return the kind of a task with @score. */
-static inline enum hot_kind hot_kind_of(u64 score)
-{
-	return (enum hot_kind)(score >> HOT_KIND_SHIFT);
+	return a == b ? (s64)(a_since - b_since) < 0 : a > b;
 }
 
 #endif /* __POLICY_HOT_H */
