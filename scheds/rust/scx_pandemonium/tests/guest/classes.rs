@@ -9,7 +9,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -19,7 +18,9 @@ use crate::ours::OURS;
 use crate::stats::Found;
 use crate::support::kernels;
 use crate::support::told::Told;
-use crate::support::work::{hog, join, set_affinity, set_real_time, spawn, spin_until};
+use crate::support::work::{
+    hog, join, set_affinity, set_real_time, sleep_until, spawn, spin_until,
+};
 
 /// Tasks that become real-time while they wait behind a hog, and die as such. The
 /// kernel calls ops.disable() for each, nothing else. The script stays out of
@@ -148,7 +149,7 @@ stop INT
 
 /// Sleep until `begins_at`, then use a CPU for `length`, by the clock.
 fn spin(begins_at: Instant, length: Duration) {
-    sleep(begins_at.saturating_duration_since(Instant::now()));
+    sleep_until(begins_at);
     spin_until(begins_at + length);
 }
 
@@ -183,7 +184,7 @@ pub fn intruded(words: &[&str]) -> Result<String> {
     for round in 0..nr_rounds {
         let ends_at = begun + ROUND * (round + 1);
         // The CPU that will be taken is the one that it looks at first.
-        sleep((begun + ROUND * round).saturating_duration_since(Instant::now()));
+        sleep_until(begun + ROUND * round);
         set_affinity(0, 2)?;
         set_affinity(0, 3)?;
         while wakes_at < ends_at {
@@ -191,7 +192,7 @@ pub fn intruded(words: &[&str]) -> Result<String> {
             if wakes_at < Instant::now() {
                 continue;
             }
-            sleep(wakes_at.saturating_duration_since(Instant::now()));
+            sleep_until(wakes_at);
             waits_us.push(wakes_at.elapsed().as_micros() as u64);
         }
     }

@@ -19,12 +19,13 @@ use anyhow::{Context, Result, bail};
 use scx_guest::Kernel;
 use serde_json::{Value, json};
 
+use crate::idle::FAKE;
 use crate::ours::OURS;
 use crate::support::kernels;
 use crate::support::telemetry::Stats;
 use crate::support::told::Told;
 use crate::support::trace::TRACING;
-use crate::support::work::{join, set_affinity, spawn, spin_until};
+use crate::support::work::{join, set_affinity, sleep_until, spawn, spin_until};
 
 const NR_CPUS: u32 = 4;
 
@@ -214,7 +215,7 @@ pub fn load_step(words: &[&str]) -> Result<String> {
             set_affinity(0, 1 << cpu)?;
             for step in 0..nr_steps {
                 let begins_at = first_at + IDLE + (IDLE * 2 + BUSY) * step;
-                sleep(begins_at.saturating_duration_since(Instant::now()));
+                sleep_until(begins_at);
                 spin_until(begins_at + BUSY);
             }
             Ok(())
@@ -223,7 +224,6 @@ pub fn load_step(words: &[&str]) -> Result<String> {
     let mut idle_targets = Vec::new();
     let mut busy_targets = Vec::new();
     for step in 0..nr_steps {
-        let sleep_until = |at: Instant| sleep(at.saturating_duration_since(Instant::now()));
         let idle_at = first_at + (IDLE * 2 + BUSY) * step;
         sleep_until(idle_at);
         trace.mark("idle")?;
@@ -296,14 +296,12 @@ fn cpus_ask_for_all_within_20_ms_on_the_second_kernel() -> Result<()> {
     kernels::on_second(follows_the_load)
 }
 
-/// What stands before the scripts with a governor: `governor NAME` makes it so.
+/// What stands before the scripts with a governor, after [`FAKE`]: `governor NAME`
+/// makes it so.
 const GOVERNOR: &str = "\
-CPUS=/sys/devices/system/cpu
-mkdir /tmp/cpus
-cp -r $CPUS/. /tmp/cpus 2>/dev/null
 governor() {
 	mkdir -p /tmp/cpus/cpufreq/policy0
-	echo $1 >/tmp/cpus/cpufreq/policy0/scaling_governor
+	fake cpufreq/policy0/scaling_governor $1
 }
 # busy KEY: what the scheduler says of 200 ms of a hog, and of 200 without.
 busy() {
@@ -336,7 +334,7 @@ fn calls(told: &Told, key: &str) -> Result<Vec<(u64, u64)>> {
 #[test]
 fn nothing_is_asked_where_no_governor_listens() -> Result<()> {
     let told = OURS.flat(&kernels::first()?, NR_CPUS)?.run(&format!(
-        "{GOVERNOR}\
+        "{FAKE}{GOVERNOR}\
          begin\n\
          busy none\n\
          stop INT\n\

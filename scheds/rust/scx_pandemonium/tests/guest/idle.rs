@@ -41,7 +41,7 @@ const LOW_NICE: i32 = 5;
 
 /// What stands before every script: `fake FILE TEXT` changes a file of what the
 /// scheduler believes to be `/sys/devices/system/cpu`.
-const FAKE: &str = "\
+pub const FAKE: &str = "\
 CPUS=/sys/devices/system/cpu
 mkdir /tmp/cpus
 cp -r $CPUS/. /tmp/cpus 2>/dev/null

@@ -135,13 +135,18 @@ fn a_pair_that_preempts_itself_gets_no_more_than_its_share() -> Result<()> {
     told.check_stops()
 }
 
+/// CPUs, hogs that come to a pair of each kind there, and for how long, in seconds.
+const NR_CPUS_COME: u32 = 2;
+const NR_HOGS_COME: u32 = 6;
+const SECONDS_COME: f64 = 1.5;
+
 /// Pairs have both CPUs, then hogs come.
 const HOGS_COME_SCRIPT: &str = "\
 begin
 agent crowd 3 pipe*1 futex*1 >/tmp/pairs &
 pairs=$!
 usleep 1000000
-crowd hogs 1.5 hog*6
+crowd hogs $SECONDS hog*$NR_HOGS
 wait $pairs || give_up 'the pairs failed'
 tell pairs /tmp/pairs
 stop INT
@@ -151,8 +156,9 @@ stop INT
 /// leave the CPUs: two thirds of an equal share at least, of the tasks of pairs and
 /// hogs, since pairs begin with all the credit there is.
 fn hogs_come(kernel: &Kernel) -> Result<()> {
-    let told = OURS.flat(kernel, 2)?.run(HOGS_COME_SCRIPT)?;
-    let due = Duration::from_millis(2 * 1500) / (6 + 2 * 2);
+    let script = format!("SECONDS={SECONDS_COME}\nNR_HOGS={NR_HOGS_COME}\n{HOGS_COME_SCRIPT}");
+    let told = OURS.flat(kernel, NR_CPUS_COME)?.run(&script)?;
+    let due = Duration::from_secs_f64(SECONDS_COME) * NR_CPUS_COME / (NR_HOGS_COME + 2 * 2);
     let least = due * 2 / 3;
     crowd::check(&told, "pairs", WAIT_MAX)?;
     for hog in crowd::check(&told, "hogs", WAIT_MAX)? {

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::work::{cpu_time, join, set_affinity, set_idle, set_nice, spawn, work};
+use super::work::{cpu_time, join, set_affinity, set_idle, set_nice, sleep_until, spawn, work};
 
 use super::told::Told;
 
@@ -187,10 +187,6 @@ impl Plan {
         self.cpu = self.partner_cpu.or(self.cpu);
         self.begin()
     }
-}
-
-fn sleep_until(time: Instant) {
-    thread::sleep(time.saturating_duration_since(Instant::now()));
 }
 
 /// Work and pause until the end.

@@ -38,7 +38,7 @@ pub fn act(period: Duration, burst: Duration, ends_at: Instant) -> Result<()> {
         }
         work(burst);
         wakes_at = Instant::now().max(wakes_at + period);
-        thread::sleep(wakes_at.saturating_duration_since(Instant::now()));
+        sleep_until(wakes_at);
     }
     Ok(())
 }
@@ -58,6 +58,11 @@ pub fn spin_until(time: Instant) {
     while Instant::now() < time {
         std::hint::black_box(());
     }
+}
+
+/// Sleep until `time`, by the clock.
+pub fn sleep_until(time: Instant) {
+    thread::sleep(time.saturating_duration_since(Instant::now()));
 }
 
 /// Use `amount` of CPU time.
