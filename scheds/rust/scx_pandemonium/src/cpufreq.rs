@@ -71,27 +71,30 @@ fn read_governors(policies: &Path) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::{TempDir, tempdir};
+
     use super::*;
 
-    /// A directory of policies with these governors, removed in the end.
-    struct Machine(PathBuf);
+    /// A directory of policies with these governors.
+    struct Machine(TempDir);
 
     impl Machine {
-        fn new(name: &str, governors: &[&str]) -> Self {
-            let dir = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        fn new(governors: &[&str]) -> Self {
+            let machine = Machine(tempdir().unwrap());
+            let dir = machine.0.path();
             fs::create_dir_all(dir.join("schedutil")).unwrap();
             for (nr, governor) in governors.iter().enumerate() {
                 let policy = dir.join(format!("policy{nr}"));
                 fs::create_dir_all(&policy).unwrap();
                 fs::write(policy.join("scaling_governor"), format!("{governor}\n")).unwrap();
             }
-            Machine(dir)
+            machine
         }
 
         fn governors(&self, mode: Cpufreq) -> Governors {
             Governors {
                 mode,
-                policies: self.0.clone(),
+                policies: self.0.path().to_owned(),
             }
         }
 
@@ -102,36 +105,30 @@ mod tests {
         }
     }
 
-    impl Drop for Machine {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn one_policy_with_schedutil_is_enough() {
-        let machine = Machine::new("mixed", &["performance", "schedutil"]);
+        let machine = Machine::new(&["performance", "schedutil"]);
         assert_eq!(machine.ask(Cpufreq::Auto), (true, true));
         assert_eq!(machine.ask(Cpufreq::Off), (false, false));
     }
 
     #[test]
     fn other_governors_may_be_changed_for_schedutil() {
-        let machine = Machine::new("others", &["powersave", "performance"]);
+        let machine = Machine::new(&["powersave", "performance"]);
         assert_eq!(machine.ask(Cpufreq::Auto), (true, false));
-        let file = machine.0.join("policy0/scaling_governor");
+        let file = machine.0.path().join("policy0/scaling_governor");
         fs::write(file, "schedutil\n").unwrap();
         assert_eq!(machine.ask(Cpufreq::Auto), (true, true));
     }
 
     #[test]
     fn nothing_listens_where_there_is_no_policy_unless_it_is_said_to() {
-        let machine = Machine::new("none", &[]);
+        let machine = Machine::new(&[]);
         assert_eq!(machine.ask(Cpufreq::Auto), (false, false));
         assert_eq!(machine.ask(Cpufreq::On), (true, true));
         let nowhere = Governors {
             mode: Cpufreq::Auto,
-            policies: machine.0.join("nowhere"),
+            policies: machine.0.path().join("nowhere"),
         };
         assert!(!nowhere.may_listen());
     }

@@ -65,8 +65,9 @@ impl Sample {
     }
 
     /// What happened between `earlier` and now. The longest wait stays that
-    /// since the start: it is a record, not a rate, and what CPUs ask for is that of now. A counter that went back,
-    /// since the scheduler was restarted in between, gives 0.
+    /// since the start: it is a record, not a rate. What CPUs ask for is that of
+    /// now. A counter that went back, since the scheduler was restarted in
+    /// between, gives 0.
     pub fn since(&self, earlier: &Sample) -> Sample {
         let mut delta = self.clone();
         subtract(&mut delta.nr, &earlier.nr);
