@@ -15,6 +15,7 @@ use crate::bpf_intf::{
     hint, hint_source_HINT_NONE, hint_source_HINT_RULE, intf_consts_HINT_FACTOR_ONE,
     tier_TIER_BATCH, tier_TIER_INTERACTIVE, tier_TIER_LAT_CRITICAL,
 };
+use crate::tasks::tier_name;
 
 /// What a task may show itself to be, from the lowest up; `enum tier`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -30,11 +31,7 @@ pub enum Tier {
 
 impl fmt::Display for Tier {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Tier::Batch => "batch",
-            Tier::Interactive => "interactive",
-            Tier::LatCritical => "lat_critical",
-        })
+        out.write_str(tier_name(self.to_bpf()))
     }
 }
 

@@ -23,6 +23,7 @@ mod server;
 mod stats;
 mod tasks;
 mod tasks_command;
+mod text;
 mod topology;
 
 use std::io::IsTerminal;

@@ -17,6 +17,7 @@ use crate::bpf_intf::{
     hint_source_HINT_RULE, intf_consts_NSEC_PER_SEC, task_row, tier, tier_NR_TIERS,
     tier_TIER_BATCH, tier_TIER_INTERACTIVE,
 };
+use crate::text::printable;
 
 /// One task.
 #[stat_doc]
@@ -166,7 +167,8 @@ const HEADING: [(&str, CellAlignment); NR_COLUMNS] = [
 const TIER_NAMES: [&str; tier_NR_TIERS as usize] = ["batch", "interactive", "lat_critical"];
 const _: () = assert!(tier_TIER_BATCH == 0 && tier_TIER_INTERACTIVE == 1);
 
-fn tier_name(tier: tier) -> &'static str {
+/// What a tier of the BPF half is called.
+pub fn tier_name(tier: tier) -> &'static str {
     TIER_NAMES.get(tier as usize).copied().unwrap_or("unknown")
 }
 
@@ -182,14 +184,12 @@ fn hint_name(source: u32) -> &'static str {
     }
 }
 
-/// The text of a task's name. A task may put anything there, so what would
-/// steer a terminal is shown as `?`.
+/// The text of a task's name.
 fn comm(bytes: &[u8]) -> String {
     let len = bytes.iter().position(|byte| *byte == 0);
-    String::from_utf8_lossy(&bytes[..len.unwrap_or(bytes.len())])
-        .chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    printable(&String::from_utf8_lossy(
+        &bytes[..len.unwrap_or(bytes.len())],
+    ))
 }
 
 /// `cell`, or a dash if that `is_unknown`.

@@ -22,12 +22,8 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Facts, Place};
+use super::{Facts, NICE, Place};
 use crate::hint::{Hint, Tier};
-
-/// Nice levels that there are.
-const NICE_MIN: i64 = -20;
-const NICE_MAX: i64 = 19;
 
 /// Types that are looked for one by one; distributions have some twenty.
 const NR_TYPES_MAX: usize = 1000;
@@ -79,7 +75,6 @@ pub struct Ananicy {
 impl Ananicy {
     /// Take in the lines of a file. A rule replaces an earlier one of its name.
     pub fn parse(&mut self, text: &str, file: u32, report: &mut impl FnMut(Option<u32>, String)) {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (number, line) in (1u32..).zip(text.lines()) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -203,10 +198,11 @@ impl Line {
     /// gives neither.
     fn is_background(&self) -> Result<Option<bool>, String> {
         if let Some(nice) = self.nice
-            && !(NICE_MIN..=NICE_MAX).contains(&nice)
+            && !NICE.contains(&nice)
         {
+            let (least, greatest) = (NICE.start(), NICE.end());
             return Err(format!(
-                "nice is {nice}: must be from {NICE_MIN} to {NICE_MAX}"
+                "nice is {nice}: must be from {least} to {greatest}"
             ));
         }
         let by_nice = self.nice.map(|nice| nice > 0);

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Subcommand;
 
-use super::process::{is_gone, printable};
-use super::{Facts, Problem, Rules, RulesOpts, files};
+use super::process::is_gone;
+use super::{Facts, Problem, Rules, RulesOpts, files, together};
+use crate::text::printable;
 
 /// What to do with the rules.
 #[derive(Debug, Subcommand)]
@@ -113,7 +114,7 @@ fn explain(pid: i32, opts: &RulesOpts) -> Result<String> {
     if matches.is_empty() {
         text += "no rule matches\n";
     } else {
-        text += &format!("together: {}\n", rules.hint(&facts));
+        text += &format!("together: {}\n", together(&matches));
     }
     Ok(text)
 }

@@ -30,6 +30,9 @@ const USER_DIR: &str = "scx_pandemonium/rules.d";
 /// Bytes of a file: twenty times the largest that a distribution installs.
 const FILE_LEN_MAX: u64 = 4 << 20;
 
+/// What some editors begin a file with.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Levels below a directory of rules.
 const DEPTH_MAX: usize = 8;
 
@@ -139,7 +142,7 @@ fn look(entry: DirEntry) -> Result<Option<Found>, (Problem, bool)> {
     Err((problem, true))
 }
 
-/// The text of a file, or why there is none.
+/// The text of a file, without a byte order mark, or why there is none.
 pub fn read(path: &Path) -> Result<String, String> {
     let metadata = fs::metadata(path).map_err(|err| err.to_string())?;
     // To open a pipe or a device may wait for ever or do something.
@@ -153,8 +156,10 @@ pub fn read(path: &Path) -> Result<String, String> {
     if bytes.len() as u64 > FILE_LEN_MAX {
         return Err(format!("is larger than {} MiB", FILE_LEN_MAX >> 20));
     }
-    String::from_utf8(bytes).map_err(|err| {
+    let text = String::from_utf8(bytes).map_err(|err| {
         let at = err.utf8_error().valid_up_to();
         format!("is not text: byte {at} is no UTF-8")
-    })
+    })?;
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
+    Ok(text.to_owned())
 }

@@ -28,6 +28,7 @@ pub mod watch;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
@@ -37,8 +38,12 @@ use crate::hint::Hint;
 use crate::rules::ananicy::Ananicy;
 use crate::rules::files::{Found, Kind};
 use crate::rules::toml_file::Rule;
+use crate::text::printable;
 
 pub use crate::rules::process::Facts;
+
+/// Nice levels that there are.
+const NICE: RangeInclusive<i64> = -20..=19;
 
 /// Where a rule stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +70,7 @@ impl fmt::Display for Problem {
             text += &format!(":{line}");
         }
         text += &format!(": {}", self.what);
-        // A file may be named, and contain, what would steer a terminal.
-        let shown = text.chars().map(|c| if c.is_control() { '?' } else { c });
-        out.write_str(&shown.collect::<String>())
+        out.write_str(&printable(&text))
     }
 }
 
@@ -203,8 +206,7 @@ impl Rules {
 
     /// What all rules together say of a process.
     pub fn hint(&self, facts: &Facts) -> Hint {
-        let hints = self.matches(facts).into_iter().map(|found| found.hint);
-        hints.fold(Hint::default(), Hint::then)
+        together(&self.matches(facts))
     }
 
     /// Whether there is nothing to look for.
@@ -216,6 +218,12 @@ impl Rules {
         let path = &self.files[place.file as usize];
         format!("{}:{}", path.display(), place.line)
     }
+}
+
+/// What `matches` say together.
+fn together(matches: &[Match]) -> Hint {
+    let hints = matches.iter().map(|found| found.hint);
+    hints.fold(Hint::default(), Hint::then)
 }
 
 /// Which directories to read.

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::io::Read;
 
+use nix::errno::Errno;
 use procfs::process::Process;
 use procfs::{ProcError, ProcResult};
 
 use super::{basename, text_of};
+use crate::text::printable;
 
 /// Bytes of a command line that are read: its first word is what counts.
 const CMDLINE_LEN_MAX: u64 = 4096;
@@ -83,13 +85,10 @@ pub fn is_gone(err: &ProcError) -> bool {
     match err {
         ProcError::NotFound(_) => true,
         // Gone between the opening of a file and its reading.
-        ProcError::Io(err, _) => err.raw_os_error() == Some(ESRCH),
+        ProcError::Io(err, _) => err.raw_os_error() == Some(Errno::ESRCH as i32),
         _ => false,
     }
 }
-
-/// Of errno: no such process.
-const ESRCH: i32 = 3;
 
 impl fmt::Display for Facts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,10 +106,4 @@ impl fmt::Display for Facts {
         }
         Ok(())
     }
-}
-
-/// Text without what would steer a terminal: a process may call itself anything.
-pub fn printable(text: &str) -> String {
-    let shown = text.chars().map(|c| if c.is_control() { '?' } else { c });
-    shown.collect()
 }

@@ -28,11 +28,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::pattern::Pattern;
-use super::{Facts, Place};
+use super::{Facts, NICE, Place};
 use crate::hint::{Hint, Tier};
-
-/// Nice levels that there are.
-const NICE: RangeInclusive<i32> = -20..=19;
 
 /// By what a weight may be multiplied, in percent: no more than the kernel's ten
 /// nice levels either way.
@@ -163,7 +160,7 @@ impl TryFrom<UserText> for UserId {
 /// Nice levels: one, or the least and the greatest.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "NiceText")]
-struct NiceLevels(RangeInclusive<i32>);
+struct NiceLevels(RangeInclusive<i64>);
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "must be a nice level, or two as \"5..19\"")]
@@ -178,10 +175,7 @@ impl TryFrom<NiceText> for NiceLevels {
     fn try_from(text: NiceText) -> Result<NiceLevels, String> {
         let bad = || "must be a nice level from -20 to 19, or two as \"5..19\"".to_owned();
         let (first, last) = match &text {
-            NiceText::One(level) => {
-                let level = i32::try_from(*level).map_err(|_| bad())?;
-                (level, level)
-            }
+            NiceText::One(level) => (*level, *level),
             NiceText::Range(text) => {
                 let (first, last) = text.split_once("..").ok_or_else(bad)?;
                 let read = |text: &str| text.trim().parse().map_err(|_| bad());
@@ -259,7 +253,7 @@ impl Rule {
             why.push(format!("user {}", facts.uid));
         }
         if let Some(NiceLevels(levels)) = &self.nice {
-            levels.contains(&facts.nice).then_some(())?;
+            levels.contains(&facts.nice.into()).then_some(())?;
             why.push(format!("nice {}", facts.nice));
         }
         Some(why.join(", "))
@@ -268,7 +262,6 @@ impl Rule {
 
 /// The rules of a file; what is wrong with it is reported.
 pub fn parse(text: &str, file: u32, report: &mut impl FnMut(Option<u32>, String)) -> Vec<Rule> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let table = match DeTable::parse(text) {
         Ok(table) => table.into_inner(),
         Err(err) => {
