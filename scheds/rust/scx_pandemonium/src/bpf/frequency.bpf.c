@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* frequency: how fast does a CPU have to be? See frequency.bpf.h. */
 #include "frequency.bpf.h"
+#include "lazy_timer.h"
 #include "stats.bpf.h"
 #include "policy/frequency.h"
 
@@ -9,16 +10,11 @@ enum frequency_room_consts {
 	FIRST_LOOK_NS = NSEC_PER_SEC,
 };
 
-struct look_timer {
-	struct bpf_timer timer;
-	u32 is_armed;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct look_timer);
+	__type(value, struct lazy_timer);
 } look_timers SEC(".maps");
 
 /*
@@ -28,16 +24,6 @@ struct {
 static __always_inline bool is_on(void)
 {
 	return has_cpufreq && knobs.is_cpufreq_on;
-}
-
-/* See that idle CPUs are looked at in @left_ns. */
-static void arm_look(struct look_timer *timer, u64 left_ns)
-{
-	if (READ_ONCE(timer->is_armed))
-		return;
-	WRITE_ONCE(timer->is_armed, 1);
-	if (bpf_timer_start(&timer->timer, left_ns, 0))
-		WRITE_ONCE(timer->is_armed, 0);
 }
 
 /* Ask for @target for the CPU of @cpuc. */
@@ -78,7 +64,7 @@ static bool end_window(struct cpu_ctx *cpuc, u64 now, bool is_urgent,
 static void look(struct cpu_ctx *cpuc, u64 now)
 {
 	bool is_urgent = cpuc->account.tier > TIER_BATCH;
-	struct look_timer *timer;
+	struct lazy_timer *timer;
 	u32 zero = 0, target;
 
 	/* Before the window by the clock of another CPU: it is not over. */
@@ -90,7 +76,7 @@ static void look(struct cpu_ctx *cpuc, u64 now)
 	stat_inc(cpuc, STAT_CPUPERF_SET);
 	timer = bpf_map_lookup_elem(&look_timers, &zero);
 	if (timer)
-		arm_look(timer, FREQUENCY_FALL_NS);
+		lazy_timer_arm(timer, FREQUENCY_FALL_NS);
 }
 
 __hidden void frequency_running(struct cpu_ctx *cpuc, u64 now)
@@ -138,7 +124,7 @@ static void look_at_idle(struct cpu_ctx *cpuc, struct cpu_ctx *by, u64 now)
 	stat_inc(by, STAT_CPUPERF_SET);
 }
 
-static int look_timer_fn(void *map, u32 *key, struct look_timer *timer)
+static int look_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 {
 	struct cpu_ctx *by = lookup_cpu(bpf_get_smp_processor_id()), *cpuc;
 	u64 now = scx_bpf_now();
@@ -146,7 +132,7 @@ static int look_timer_fn(void *map, u32 *key, struct look_timer *timer)
 	s32 i;
 
 	/* Before the look: a CPU that asks after it arms the timer again. */
-	WRITE_ONCE(timer->is_armed, 0);
+	lazy_timer_fired(timer);
 	if (!by || !is_on())
 		return 0;
 	bpf_for(i, 0, nr_cpu_ids) {
@@ -157,13 +143,13 @@ static int look_timer_fn(void *map, u32 *key, struct look_timer *timer)
 		is_asking |= cpuc->frequency.target > 0;
 	}
 	if (is_asking)
-		arm_look(timer, FREQUENCY_FALL_NS);
+		lazy_timer_arm(timer, FREQUENCY_FALL_NS);
 	return 0;
 }
 
 __hidden s32 frequency_init(void)
 {
-	struct look_timer *timer;
+	struct lazy_timer *timer;
 	struct cpu_ctx *cpuc;
 	u32 zero = 0;
 	s32 err, i;
@@ -183,6 +169,6 @@ __hidden s32 frequency_init(void)
 	if (!err)
 		err = bpf_timer_set_callback(&timer->timer, look_timer_fn);
 	if (!err && has_cpufreq)
-		arm_look(timer, FIRST_LOOK_NS);
+		lazy_timer_arm(timer, FIRST_LOOK_NS);
 	return err;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* idle: which idle CPU does a task get? See idle.bpf.h. */
 #include "idle.bpf.h"
+#include "lazy_timer.h"
 #include "queue.bpf.h"
 #include "topo.bpf.h"
 
@@ -34,17 +35,12 @@ struct {
 	__type(value, struct span_ctx);
 } scratch_masks SEC(".maps");
 
-struct wait_timer {
-	struct bpf_timer timer;
-	u32 is_armed;
-};
-
 /* Timers of the LLC domains; the loader sets their number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct wait_timer);
+	__type(value, struct lazy_timer);
 } wait_timers SEC(".maps");
 
 /* Wake an idle CPU for each of the first tasks of @dsq_id. */
@@ -68,10 +64,10 @@ static void wake_for(u64 dsq_id)
  * was, and whether it still waits, is seen by the CPU that is woken: the time
  * is known there. If none is idle, the next CPU without work looks by itself.
  */
-static int wait_timer_fn(void *map, u32 *key, struct wait_timer *timer)
+static int wait_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 {
 	/* Before the look: a task that comes after it arms the timer again. */
-	WRITE_ONCE(timer->is_armed, 0);
+	lazy_timer_fired(timer);
 	/* To Linux 6.12 the callback may sleep, since ops.init() may. */
 	bpf_rcu_read_lock();
 	wake_for(queue_interactive(*key));
@@ -84,19 +80,15 @@ static int wait_timer_fn(void *map, u32 *key, struct wait_timer *timer)
 static void arm_timer(struct llc_ctx *llcc, u64 left_ns)
 {
 	u32 key = llcc->topo.idx;
-	struct wait_timer *timer = bpf_map_lookup_elem(&wait_timers, &key);
+	struct lazy_timer *timer = bpf_map_lookup_elem(&wait_timers, &key);
 
-	/* If it is armed, then for a task that came earlier. */
-	if (!timer || READ_ONCE(timer->is_armed))
-		return;
-	WRITE_ONCE(timer->is_armed, 1);
-	if (bpf_timer_start(&timer->timer, left_ns, 0))
-		WRITE_ONCE(timer->is_armed, 0);
+	if (timer)
+		lazy_timer_arm(timer, left_ns);
 }
 
 static s32 init_timer(u32 llc_idx)
 {
-	struct wait_timer *timer = bpf_map_lookup_elem(&wait_timers, &llc_idx);
+	struct lazy_timer *timer = bpf_map_lookup_elem(&wait_timers, &llc_idx);
 	s32 err;
 
 	if (!timer)
