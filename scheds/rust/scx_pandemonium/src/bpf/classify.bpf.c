@@ -41,9 +41,9 @@ static void set_tier(struct task_ctx *taskc, u32 tier)
 {
 	tier = compositor_raise(tier, taskc->compositor.tier_floor);
 	/* For most nothing is known, and the rest need not be looked at. */
-	if (taskc->hint.source != HINT_NONE)
-		tier = hint_bound_tier(tier, taskc->hint.least_tier,
-				       taskc->hint.greatest_tier,
+	if (taskc->hint.known.source != HINT_NONE)
+		tier = hint_bound_tier(tier, taskc->hint.known.least_tier,
+				       taskc->hint.known.greatest_tier,
 				       classify_is_long(taskc));
 	taskc->classify.tier = tier;
 }
@@ -106,7 +106,7 @@ __hidden void classify_wakeup(struct task_ctx *taskc,
 	taskc->classify.is_waking = 1;
 	taskc->classify.burst_ns = 0;
 	/* More may be known of its program by now. */
-	if (taskc->hint.source != HINT_NONE)
+	if (taskc->hint.known.source != HINT_NONE)
 		set_tier(taskc, taskc->classify.tier);
 }
 
@@ -204,7 +204,7 @@ static bool is_young(struct task_struct *p, const struct task_ctx *taskc,
 		     const struct llc_ctx *llcc)
 {
 	if (taskc->classify.age >= AGE_GATE_SURGE || (p->flags & PF_KTHREAD) ||
-	    taskc->hint.least_tier > TIER_BATCH)
+	    taskc->hint.known.least_tier > TIER_BATCH)
 		return false;
 	return taskc->classify.age < AGE_GATE ||
 	       (taskc->classify.tier < TIER_LAT_CRITICAL &&

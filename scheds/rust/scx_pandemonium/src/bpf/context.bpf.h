@@ -97,10 +97,7 @@ struct compositor_task {
 
 struct hint_task {
 	u64 reported_at; /* when the loader was told to look at it */
-	u32 least_tier;
-	u32 greatest_tier;
-	u32 weight_factor; /* in 1/HINT_FACTOR_ONE */
-	u32 source;	   /* one of enum hint_source */
+	struct hint known;
 };
 
 struct task_ctx {

@@ -24,26 +24,13 @@ struct {
 /* Reports that found the ring buffer full; read by the loader. */
 u64 nr_hint_reports_lost;
 
-static void write_hint(struct task_ctx *taskc, const struct hint *hint)
-{
-	taskc->hint.least_tier = hint->least_tier;
-	taskc->hint.greatest_tier = hint->greatest_tier;
-	taskc->hint.weight_factor = hint->weight_factor;
-	taskc->hint.source = hint->source;
-}
-
-/* Nothing is known of the program of @taskc. */
-static void clear_hint(struct task_ctx *taskc)
-{
-	const struct hint nothing = {
-		.least_tier = TIER_BATCH,
-		.greatest_tier = TIER_LAT_CRITICAL,
-		.weight_factor = HINT_FACTOR_ONE,
-		.source = HINT_NONE,
-	};
-
-	write_hint(taskc, &nothing);
-}
+/* What is said of most programs. */
+static const struct hint nothing = {
+	.least_tier = TIER_BATCH,
+	.greatest_tier = TIER_LAT_CRITICAL,
+	.weight_factor = HINT_FACTOR_ONE,
+	.source = HINT_NONE,
+};
 
 /* Tell the loader to look at the process of @p, with context @taskc. */
 static void report(struct task_struct *p, struct task_ctx *taskc, u64 now)
@@ -74,17 +61,8 @@ __hidden void hint_init_task(struct task_ctx *taskc, bool is_fork)
 	struct task_ctx *parentc =
 		is_fork ? try_lookup_task((void *)bpf_get_current_task_btf())
 			: NULL;
-	struct hint hint;
 
-	if (!parentc) {
-		clear_hint(taskc);
-		return;
-	}
-	hint.least_tier = parentc->hint.least_tier;
-	hint.greatest_tier = parentc->hint.greatest_tier;
-	hint.weight_factor = parentc->hint.weight_factor;
-	hint.source = parentc->hint.source;
-	write_hint(taskc, &hint);
+	taskc->hint.known = parentc ? parentc->hint.known : nothing;
 }
 
 /* @p, the only thread left of its process, runs another program. */
@@ -95,7 +73,7 @@ int BPF_PROG(hint_exec, struct task_struct *p)
 
 	if (!taskc)
 		return 0;
-	clear_hint(taskc);
+	taskc->hint.known = nothing;
 	report(p, taskc, bpf_ktime_get_ns());
 	return 0;
 }
@@ -138,7 +116,7 @@ int hint_set(struct hint_request *request)
 	bpf_for_each(task, p, leader, ITER_PROC_THREADS) {
 		taskc = try_lookup_task(p);
 		if (taskc)
-			write_hint(taskc, &hint);
+			taskc->hint.known = hint;
 	}
 	bpf_rcu_read_unlock();
 	bpf_task_release(leader);

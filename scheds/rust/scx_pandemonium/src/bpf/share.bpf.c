@@ -17,10 +17,10 @@
  */
 static u32 own_weight(const struct task_ctx *taskc)
 {
-	if (taskc->hint.source == HINT_NONE)
+	if (taskc->hint.known.source == HINT_NONE)
 		return taskc->share.nice_weight;
 	return hint_scale_weight(taskc->share.nice_weight,
-				 taskc->hint.weight_factor);
+				 taskc->hint.known.weight_factor);
 }
 
 /*

@@ -39,13 +39,13 @@ int tasks_list(struct bpf_iter__task *ctx)
 	row.tier = taskc->classify.tier;
 	row.served_tier = taskc->classify.served_tier;
 	row.tier_floor = hint_bound_tier(
-		taskc->compositor.tier_floor, taskc->hint.least_tier,
-		taskc->hint.greatest_tier, classify_is_long(taskc));
-	row.tier_ceiling = taskc->hint.greatest_tier;
-	row.hint_source = taskc->hint.source;
+		taskc->compositor.tier_floor, taskc->hint.known.least_tier,
+		taskc->hint.known.greatest_tier, classify_is_long(taskc));
+	row.tier_ceiling = taskc->hint.known.greatest_tier;
+	row.hint_source = taskc->hint.known.source;
 	row.age = taskc->classify.age;
-	row.weight =
-		p->scx.weight * taskc->hint.weight_factor / HINT_FACTOR_ONE;
+	row.weight = p->scx.weight * taskc->hint.known.weight_factor /
+		     HINT_FACTOR_ONE;
 	row.score = taskc->classify.score;
 	/* Before the first sleep it is an assumption. */
 	row.avg_runtime_ns =
