@@ -59,22 +59,35 @@ __hidden void account_begin_wait(struct task_ctx *taskc, u64 now)
 	taskc->account.runnable_at = now;
 }
 
+/*
+ * Let @cpuc say what its CPU runs from @now on: the task of @taskc. The offer
+ * follows at once: a wakeup that comes before it finds no victim there.
+ */
+static void set_curr(struct cpu_ctx *cpuc, const struct task_ctx *taskc,
+		     struct llc_ctx *llcc, u64 now)
+{
+	u32 tier = taskc->classify.served_tier;
+
+	cpuc->account.run_started_at = now;
+	cpuc->account.tier = tier;
+	cpuc->account.rank = vtime_rank(taskc->share.vtime, tier,
+					taskc->classify.is_admitted);
+	cpuc->account.weight = taskc->share.weight;
+	cpuc->account.is_busy = 1;
+	if (rescue_is_protected(taskc))
+		preempt_withdraw(cpuc, llcc);
+	else
+		preempt_offer(cpuc, llcc, tier);
+}
+
 __hidden void account_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 				struct llc_ctx *llcc, u64 now)
 {
 	taskc->account.run_started_at = now;
 	taskc->account.run_is_charged = 0;
-
-	cpuc->account.run_started_at = now;
-	cpuc->account.tier = taskc->classify.served_tier;
-	cpuc->account.rank =
-		vtime_rank(taskc->share.vtime, taskc->classify.served_tier,
-			   taskc->classify.is_admitted);
-	cpuc->account.weight = taskc->share.weight;
-	cpuc->account.is_busy = 1;
+	set_curr(cpuc, taskc, llcc, now);
 	slice_begin_run(taskc, cpuc, llcc, now);
-	if (!rescue_protect_run(taskc, cpuc, llcc, now))
-		preempt_offer(cpuc, llcc, taskc->classify.served_tier);
+	rescue_begin_run(taskc, cpuc, now);
 }
 
 /* Return how long the present run of @taskc has lasted at @now. */

@@ -96,9 +96,20 @@ static bool is_taken(const struct cpu_ctx *cpuc)
 }
 
 /*
+ * Return whether the CPU of @cpuc runs a task that one of @tier may not
+ * preempt. The offer may still be that of the task before it.
+ */
+static bool runs_equal(const struct cpu_ctx *cpuc, u32 tier)
+{
+	return READ_ONCE(cpuc->account.is_busy) &&
+	       READ_ONCE(cpuc->account.tier) >= tier;
+}
+
+/*
  * Take the CPU of @cpuc off the offer for @p.
  *
- *   1. Never from an equal or a higher tier.
+ *   1. Never from an equal or a higher tier: neither the task that made the
+ *	offer nor one that came after it.
  *   2. Never from a task that is owed more than the tier of @p is worth.
  *   3. Never from real-time work. The CPU is on offer again when a task of ours
  *	begins to run there.
@@ -123,6 +134,8 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 			 vtime_rank(taskc->share.vtime, tier,
 				    taskc->classify.is_admitted)))
 		return false;
+	if (runs_equal(cpuc, tier))
+		return false;
 	if (!__sync_bool_compare_and_swap(&cpuc->preempt.offered_tier, offer,
 					  0))
 		return false;
@@ -131,7 +144,7 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 	if (is_taken(cpuc))
 		return false;
 	WRITE_ONCE(cpuc->preempt.granted_ns, taskc->classify.avg_runtime_ns);
-	if (cpuc->account.is_busy && cpuc->account.tier >= tier)
+	if (runs_equal(cpuc, tier))
 		stat_inc(cpuc, STAT_PREEMPT_EQUAL);
 	return true;
 }
@@ -235,9 +248,9 @@ __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 	if (old == offer)
 		return;
 	/*
-	 * A claim of the old offer may come in between. It then takes the CPU
-	 * from a task that it did not see, which costs that task a switch; the
-	 * counter of equal preemptions would show it.
+	 * A claim of the old offer may come in between. It looks at what runs,
+	 * see runs_equal(); should it have done so just before, it costs that
+	 * task a switch, and the counter of equal preemptions shows it.
 	 */
 	WRITE_ONCE(cpuc->preempt.offered_tier, offer);
 	if (old >= OFFERED)

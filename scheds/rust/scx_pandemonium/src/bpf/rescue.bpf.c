@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* rescue: which task has waited too long? See rescue.bpf.h. */
 #include "rescue.bpf.h"
-#include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "slice.bpf.h"
 #include "stats.bpf.h"
@@ -143,14 +142,16 @@ __hidden bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			   queue_interactive(llcc->topo.idx), now);
 }
 
-__hidden bool rescue_protect_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-				 struct llc_ctx *llcc, u64 now)
+__hidden bool rescue_is_protected(const struct task_ctx *taskc)
 {
-	if (!taskc->rescue.is_rescued)
-		return false;
-	preempt_withdraw(cpuc, llcc);
-	slice_end_in(cpuc, now, RESCUE_RUN_NS);
-	return true;
+	return taskc->rescue.is_rescued;
+}
+
+__hidden void rescue_begin_run(const struct task_ctx *taskc,
+			       struct cpu_ctx *cpuc, u64 now)
+{
+	if (taskc->rescue.is_rescued)
+		slice_end_in(cpuc, now, RESCUE_RUN_NS);
 }
 
 __hidden void rescue_end_run(struct task_ctx *taskc)

@@ -27,11 +27,14 @@
 bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
 
 /*
- * The task of @taskc begins a run on @cpuc's CPU. If it was rescued, others may
- * not preempt it, for a while. Return whether that is so.
+ * Return whether the task of @taskc was rescued: others may not preempt its
+ * run, for a while.
  */
-bool rescue_protect_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-			struct llc_ctx *llcc, u64 now);
+bool rescue_is_protected(const struct task_ctx *taskc);
+
+/* The task of @taskc begins a run on @cpuc's CPU: say how long it may last. */
+void rescue_begin_run(const struct task_ctx *taskc, struct cpu_ctx *cpuc,
+		      u64 now);
 
 /* The run of the task of @taskc is over. */
 void rescue_end_run(struct task_ctx *taskc);
