@@ -169,14 +169,19 @@ struct backlog {
 /*
  * Serve what goes before any rank.
  *
- *   1. A task that has waited too long.
+ *   1. A task that has waited too long. In the middle of a burst of @prevc, the
+ *	task that runs and was served above batch, only one that is starved: a
+ *	frame that stops at the end of each slice is late.
  *   2. A batch task, if others went before batch work too often.
  *   3. Now and then, a batch task of a domain that has more to do.
  */
 static bool serve_first(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-			const struct backlog *nr, u64 now)
+			const struct backlog *nr, const struct task_ctx *prevc,
+			u64 now)
 {
-	return rescue_overdue(cpuc, llcc, now) ||
+	bool in_burst = prevc && prevc->classify.served_tier > TIER_BATCH;
+
+	return rescue_overdue(cpuc, llcc, now, in_burst) ||
 	       serve_deficit(cpuc, llcc, nr->batch) || balance(cpuc, llcc, now);
 }
 
@@ -249,7 +254,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		account_end_run(prev, prevc, llcc, now);
 		slice_end_turn(prevc);
 	}
-	if (serve_first(cpuc, llcc, &nr, now))
+	if (serve_first(cpuc, llcc, &nr, prevc, now))
 		return;
 
 	choose(&best, cpuc, &nr, prevc);

@@ -108,8 +108,12 @@ static bool rescue_starved(struct cpu_ctx *cpuc, struct waiters *w, u64 dsq_id,
 	return false;
 }
 
-/* Serve a task of @dsq_id, with the count @nr, if one there is overdue. */
-static bool rescue_from(struct cpu_ctx *cpuc, u32 nr, u64 dsq_id, u64 now)
+/*
+ * Serve a task of @dsq_id, with the count @nr, if one there is overdue; with
+ * @starved_only, if one there is starved.
+ */
+static bool rescue_from(struct cpu_ctx *cpuc, u32 nr, u64 dsq_id, u64 now,
+			bool starved_only)
 {
 	struct waiters *w;
 
@@ -119,7 +123,7 @@ static bool rescue_from(struct cpu_ctx *cpuc, u32 nr, u64 dsq_id, u64 now)
 	if (!w || !queue_is_overdue(w, now, knobs.sojourn_thresh_ns))
 		return false;
 	if (!rescue_starved(cpuc, w, dsq_id, now)) {
-		if (wait_age_is_deferred(w, now))
+		if (starved_only || wait_age_is_deferred(w, now))
 			return false;
 		if (!rescue_one(cpuc->topo.cpu, dsq_id, RESCUE_OWED,
 				RESCUE_SCAN_MAX)) {
@@ -132,14 +136,17 @@ static bool rescue_from(struct cpu_ctx *cpuc, u32 nr, u64 dsq_id, u64 now)
 }
 
 __hidden bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-			     u64 now)
+			     u64 now, bool starved_only)
 {
-	return rescue_from(cpuc, queue_nr_own(cpuc), queue_own(cpuc->topo.cpu),
-			   now) ||
-	       rescue_from(cpuc, queue_nr_batch(llcc),
-			   queue_batch(llcc->topo.idx), now) ||
-	       rescue_from(cpuc, queue_nr_interactive(llcc),
-			   queue_interactive(llcc->topo.idx), now);
+	u64 own = queue_own(cpuc->topo.cpu);
+	u64 batch = queue_batch(llcc->topo.idx);
+	u64 interactive = queue_interactive(llcc->topo.idx);
+
+	return rescue_from(cpuc, queue_nr_own(cpuc), own, now, starved_only) ||
+	       rescue_from(cpuc, queue_nr_batch(llcc), batch, now,
+			   starved_only) ||
+	       rescue_from(cpuc, queue_nr_interactive(llcc), interactive, now,
+			   starved_only);
 }
 
 __hidden bool rescue_is_protected(const struct task_ctx *taskc)

@@ -22,9 +22,11 @@
 
 /*
  * Move a task of the queues that @cpuc's CPU serves to its local DSQ if it has
- * waited too long. Return whether there was one.
+ * waited too long; with @starved_only, if it has waited for so long that what
+ * it had does not count. Return whether there was one.
  */
-bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
+bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now,
+		    bool starved_only);
 
 /*
  * Return whether the task of @taskc was rescued: others may not preempt its
