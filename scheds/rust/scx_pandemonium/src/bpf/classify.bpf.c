@@ -51,8 +51,11 @@ static void set_tier(struct task_ctx *taskc, u32 tier)
 /* Renew the tier of @taskc. */
 static void update_tier(struct task_ctx *taskc)
 {
+	u64 own_score = classify_own_score(taskc->classify.avg_runtime_ns,
+					   taskc->classify.avg_sleep_ns,
+					   taskc->classify.runtime_dev_ns);
 	u32 tier = classify_tier(
-		taskc->classify.age, taskc->classify.score,
+		taskc->classify.age, taskc->classify.score, own_score,
 		taskc->classify.avg_runtime_ns,
 		taskc->classify.wake_interval_ns, taskc->classify.burst_ns,
 		knobs.cpu_bound_thresh_ns, knobs.lat_cri_thresh_high,

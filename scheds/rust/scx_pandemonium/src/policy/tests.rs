@@ -29,7 +29,8 @@ fn settled_tier(period_us: u64, burst_us: u64) -> tier {
             age = (age + 1).min(classify_consts_AGE_MATURE);
         }
         let score = classify_score(wake_ns, switch_ns, avg_ns, dev_ns);
-        classify_tier(age, score, avg_ns, wake_ns, 0, CPU_BOUND_NS, HIGH, LOW)
+        let own = classify_own_score(avg_ns, (period_us - burst_us) * 1000, dev_ns);
+        classify_tier(age, score, own, avg_ns, wake_ns, 0, CPU_BOUND_NS, HIGH, LOW)
     }
 }
 
@@ -64,10 +65,57 @@ fn the_truth_table_of_tiers_holds() {
 fn a_task_that_never_sleeps_is_batch_once_its_burst_is_long() {
     // SAFETY: pure arithmetic on its arguments.
     let tier = |burst_ns| unsafe {
-        classify_tier(0, 0, MSEC, 50 * MSEC, burst_ns, CPU_BOUND_NS, HIGH, LOW)
+        classify_tier(0, 0, 0, MSEC, 50 * MSEC, burst_ns, CPU_BOUND_NS, HIGH, LOW)
     };
     assert_eq!(tier(CPU_BOUND_NS), tier_TIER_INTERACTIVE);
     assert_eq!(tier(CPU_BOUND_NS + 1), tier_TIER_BATCH);
+}
+
+#[test]
+fn a_wait_for_a_cpu_does_not_make_a_frame_batch_work() {
+    let (interval_ns, age) = (70 * MSEC, classify_consts_AGE_MATURE);
+    // SAFETY: pure arithmetic on its arguments.
+    let tier = |runtime_ns, sleep_ns| unsafe {
+        let score = classify_score(interval_ns, interval_ns, runtime_ns, 0);
+        let own = classify_own_score(runtime_ns, sleep_ns, 0);
+        assert!(score < LOW, "by its wakeups it is batch work");
+        classify_tier(
+            age,
+            score,
+            own,
+            runtime_ns,
+            interval_ns,
+            0,
+            CPU_BOUND_NS,
+            HIGH,
+            LOW,
+        )
+    };
+    assert_eq!(tier(12 * MSEC, 4_700_000), tier_TIER_INTERACTIVE);
+    assert_eq!(tier(12 * MSEC, 2 * MSEC), tier_TIER_BATCH, "hardly sleeps");
+}
+
+proptest! {
+    #[test]
+    fn the_own_score_grows_with_the_rate_and_is_that_of_a_task_that_never_waits(
+        runtime_us in 1..20_000u64,
+        sleep_us in 1..200_000u64,
+        more_us in 1..50_000u64,
+    ) {
+        let own = |sleep_us| {
+            // SAFETY: pure arithmetic on its arguments.
+            unsafe { classify_own_score(runtime_us * 1000, sleep_us * 1000, 0) }
+        };
+        let interval_ns = (runtime_us + sleep_us) * 1000;
+        // SAFETY: as above.
+        let alone = unsafe { classify_score(interval_ns, interval_ns, runtime_us * 1000, 0) };
+        if sleep_us * u64::from(classify_consts_OWN_SLEEP_PART) < runtime_us + sleep_us {
+            prop_assert_eq!(own(sleep_us), 0);
+        } else {
+            prop_assert_eq!(own(sleep_us), alone);
+            prop_assert!(own(sleep_us + more_us) <= own(sleep_us));
+        }
+    }
 }
 
 #[test]

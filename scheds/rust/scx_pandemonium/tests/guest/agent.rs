@@ -5,7 +5,7 @@
 //! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
 //! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
 //!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
-//! - `load-step ...`: see frequency.rs.
+//! - `load-step ...`: see frequency.rs. `late-game ...`: see games.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`:
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::support::agent;
-use crate::{classes, frequency, gate, groups, handoffs, idle, kicks, roles, rules};
+use crate::{classes, frequency, games, gate, groups, handoffs, idle, kicks, roles, rules};
 
 /// Not a test but what the guest runs.
 #[test]
@@ -35,6 +35,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["groups", words @ ..] => groups::churn(words),
         ["idle-waits", words @ ..] => kicks::idle_waits(words),
         ["load-step", words @ ..] => frequency::load_step(words),
+        ["late-game", words @ ..] => games::late_game(words),
         ["children"] => gate::children(),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A game beside four hogs for each CPU has its frames, the hogs keep their
-//! part, and a hog that sleeps a little gains nothing by that.
+//! part, and a hog that sleeps a little gains nothing by that. A game that was
+//! late is on time again once it may be.
+//!
+//! - `late-game HOGS`: a thread that works for 12 ms in each frame, beside hogs
+//!   that have nice -20 at first and 0 then. The answer: frames that it drew in
+//!   the last second with nice -20, and in the last 2 s with nice 0.
 
-use anyhow::Result;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
 use scx_guest::Kernel;
 
+use crate::ours::OURS;
 use crate::share::{bench, metric};
 use crate::support::kernels;
 use crate::support::told::Told;
+use crate::support::work::{join, set_nice, sleep_until, spawn, spin_until, work};
 
 /// Of 60.
 const FPS_MIN: f64 = 58.0;
@@ -26,6 +35,50 @@ const GAP_MAX_MS: f64 = 20.0;
 
 /// CPU time of hogs that sleep 1 ms in each 10 to that of honest ones.
 const GAIN_MAX: f64 = 1.5;
+
+/// A game of one heavy thread, and its display.
+const FRAME_WORK: Duration = Duration::from_millis(12);
+const REFRESH: Duration = Duration::from_micros(16_667);
+
+/// How long hogs keep it from being on time, and how long it may be so then.
+const LATE: Duration = Duration::from_secs(3);
+const FREE: Duration = Duration::from_secs(4);
+
+/// What the words after `late-game` ask for.
+pub fn late_game(words: &[&str]) -> Result<String> {
+    let [nr_hogs] = words else {
+        bail!("late-game HOGS");
+    };
+    let nr_hogs: usize = nr_hogs.parse().context("hogs")?;
+    let started_at = Instant::now();
+    let (free_at, ends_at) = (started_at + LATE, started_at + LATE + FREE);
+    let hogs = (0..nr_hogs)
+        .map(|_| {
+            spawn("hog", move || {
+                set_nice(-20)?;
+                spin_until(free_at);
+                set_nice(0)?;
+                spin_until(ends_at);
+                Ok(())
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+
+    let (mut nr_late, mut nr_free) = (0, 0);
+    let mut refresh_at = started_at;
+    while refresh_at < ends_at {
+        sleep_until(refresh_at);
+        work(FRAME_WORK);
+        let now = Instant::now();
+        nr_late += u32::from(now + Duration::from_secs(1) >= free_at && now < free_at);
+        nr_free += u32::from(now + Duration::from_secs(2) >= ends_at && now < ends_at);
+        while refresh_at <= now {
+            refresh_at += REFRESH;
+        }
+    }
+    hogs.into_iter().try_for_each(join)?;
+    Ok(format!("{nr_late} {nr_free}"))
+}
 
 fn check_game(told: &Told, scenario: &str, frame_ms: f64) -> Result<()> {
     let fps = metric(told, scenario, "fps")?;
@@ -61,4 +114,27 @@ fn a_game_has_its_frames_beside_a_build() -> Result<()> {
 #[test]
 fn a_game_has_its_frames_on_another_kernel() -> Result<()> {
     kernels::on_second(games)
+}
+
+#[test]
+fn a_game_that_was_late_is_on_time_again() -> Result<()> {
+    let told = OURS
+        .flat(&kernels::first()?, 4)?
+        .run("begin\nfact frames $(agent late-game 24)\nstop INT\n")?;
+    let frames: String = told.one("frames")?;
+    println!("frames: {frames}");
+    let counts: Vec<f64> = frames
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
+    let [late, free] = counts[..] else {
+        bail!("frames {frames:?}: not two numbers");
+    };
+    told.check(late < FPS_MIN / 2.0, || {
+        format!("{late} frames in a second: it was not late at all")
+    })?;
+    told.check(free / 2.0 >= FPS_MIN, || {
+        format!("{free} frames in 2 s: it stays late")
+    })?;
+    told.check_stops()
 }

@@ -58,6 +58,9 @@ enum classify_consts {
 	RATE_MAX_HZ = 20000,
 	SCORE_MAX = 1000000,
 
+	/* A task with a rhythm of its own sleeps for 1 of so many parts. */
+	OWN_SLEEP_PART = 4,
+
 	/* A run shorter than this counts as this long. */
 	RUNTIME_FLOOR_NS = 10 * NSEC_PER_USEC,
 
@@ -122,6 +125,26 @@ static inline u64 classify_score(u64 wake_interval_ns, u64 switch_interval_ns,
 }
 
 /*
+ * Return the score that a task would have with a CPU to itself, 0..SCORE_MAX,
+ * from the averages of its CPU time between two sleeps and of its sleeps.
+ *
+ * Where it waits for a CPU it wakes less often. A frame of 12 ms that takes 70
+ * has a score of 12: as batch work it would wait as long for the next one, and
+ * never be on time again. Only a task that sleeps for a good part of its time
+ * has such a rhythm; 0 for others.
+ */
+static inline u64 classify_own_score(u64 avg_runtime_ns, u64 avg_sleep_ns,
+				     u64 runtime_dev_ns)
+{
+	u64 interval_ns = avg_runtime_ns + avg_sleep_ns;
+
+	if (avg_sleep_ns * OWN_SLEEP_PART < interval_ns)
+		return 0;
+	return classify_score(interval_ns, interval_ns, avg_runtime_ns,
+			      runtime_dev_ns);
+}
+
+/*
  * Return the tier of a task.
  *
  *   1. Its open burst is above @cpu_bound_thresh_ns: batch. It works now,
@@ -130,12 +153,13 @@ static inline u64 classify_score(u64 wake_interval_ns, u64 switch_interval_ns,
  *   3. Fewer than AGE_GATE wakeups seen: interactive, provisionally. The gate
  *	in classify.bpf.c withholds the privileges until it has shown more.
  *   4. Score from @thresh_high up: latency critical.
- *   5. Score from @thresh_low up, or brief bursts between long sleeps:
- *	interactive.
+ *   5. Score or @own_score from @thresh_low up, or brief bursts between long
+ *	sleeps: interactive.
  *   6. Else batch.
  */
-static inline enum tier classify_tier(u32 age, u64 score, u64 avg_runtime_ns,
-				      u64 wake_interval_ns, u64 open_burst_ns,
+static inline enum tier classify_tier(u32 age, u64 score, u64 own_score,
+				      u64 avg_runtime_ns, u64 wake_interval_ns,
+				      u64 open_burst_ns,
 				      u64 cpu_bound_thresh_ns, u64 thresh_high,
 				      u64 thresh_low)
 {
@@ -147,7 +171,7 @@ static inline enum tier classify_tier(u32 age, u64 score, u64 avg_runtime_ns,
 		return TIER_INTERACTIVE;
 	if (score >= thresh_high)
 		return TIER_LAT_CRITICAL;
-	if (score >= thresh_low)
+	if (score >= thresh_low || own_score >= thresh_low)
 		return TIER_INTERACTIVE;
 	if (avg_runtime_ns < BRIEF_BURST_NS &&
 	    avg_runtime_ns < wake_interval_ns / 8)
