@@ -15,6 +15,7 @@ const POLICY: &[&str] = &[
     "hint",
     "hierarchy",
     "hist",
+    "hot",
     "slice",
     "surge",
     "vtime",
