@@ -13,6 +13,8 @@ use crate::bpf_intf::{
     affinity_mode_AFFINITY_WEAK,
 };
 use crate::compositor::CommPattern;
+use crate::procdb::ProcdbOpts;
+use crate::procdb::command::ProcdbCommand;
 use crate::rules::RulesOpts;
 use crate::rules::command::RulesCommand;
 
@@ -61,6 +63,10 @@ pub struct Opts {
     /// Where the rules of programs are.
     #[clap(flatten)]
     pub rules: RulesOpts,
+
+    /// Where the memory of programs is.
+    #[clap(flatten)]
+    pub procdb: ProcdbOpts,
 
     /// How much it is worth to run a task near the CPU where it ran last. Makes
     /// no difference where all CPUs share one cache and are of one size.
@@ -133,12 +139,17 @@ pub enum Command {
     /// sleeps, BURST that since the last wakeup, WAIT how long the task waited
     /// for a CPU last. NOW is the tier in which the task is served: one that has
     /// used more than its share is served as batch work whatever its tier is. BY
-    /// is `rule` if rules say something of its program.
+    /// is `rule` if rules say something of its program, `memory` if it began as its
+    /// program is remembered.
     Tasks(TasksOpts),
 
     /// Check the rules of programs, or explain what they say of a process.
     #[command(subcommand)]
     Rules(RulesCommand),
+
+    /// Show or clear the memory of programs: what they were seen to be.
+    #[command(subcommand)]
+    Procdb(ProcdbCommand),
 }
 
 /// Options of `tasks`.

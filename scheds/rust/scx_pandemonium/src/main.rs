@@ -15,6 +15,7 @@ mod hist;
 mod monitor;
 #[cfg(test)]
 mod policy;
+mod procdb;
 #[cfg(test)]
 mod reference;
 mod rules;
@@ -44,6 +45,7 @@ use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMod
 
 use crate::cli::{Command, Opts};
 use crate::hint::Source;
+use crate::procdb::learner::{Learner, Numbered};
 use crate::rules::Rules;
 use crate::rules::programs::Programs;
 use crate::rules::watch::{Known, Watch};
@@ -78,6 +80,7 @@ fn run(opts: Opts) -> Result<()> {
     match &opts.command {
         Some(Command::Tasks(opts)) => return tasks_command::run(opts),
         Some(Command::Rules(command)) => return rules::command::run(command),
+        Some(Command::Procdb(command)) => return procdb::command::run(command),
         None => {}
     }
     init_logging(opts.verbose)?;
@@ -107,11 +110,24 @@ fn run(opts: Opts) -> Result<()> {
 
     info!("scx_pandemonium {version}");
     let rules = rules::load(&opts.rules)?;
+    let mut learner = Learner::load(&opts.procdb);
+    let follows_programs = !rules.is_empty() || learner.is_some();
     loop {
         let mut open_object = MaybeUninit::uninit();
-        let scheduler = Scheduler::init(&opts, !rules.is_empty(), &mut open_object)?;
+        let memories = learner.as_mut().map(Learner::begin);
+        let scheduler = Scheduler::init(
+            &opts,
+            follows_programs,
+            memories.as_deref(),
+            &mut open_object,
+        )?;
         info!("scheduling");
-        if !serve_until_exit(scheduler, &rules, &stopped)?.should_restart() {
+        let exit = serve_until_exit(scheduler, &rules, learner.as_mut(), &stopped);
+        // Only now: a slow disk does not keep the machine from its own scheduler.
+        if let Some(learner) = &mut learner {
+            learner.save();
+        }
+        if !exit?.should_restart() {
             return Ok(());
         }
         info!("the kernel asks for a restart");
@@ -150,6 +166,7 @@ fn init_logging(is_verbose: bool) -> Result<()> {
 fn serve_until_exit(
     mut scheduler: Scheduler<'_>,
     rules: &Rules,
+    mut learner: Option<&mut Learner>,
     stopped: &Receiver<()>,
 ) -> Result<UserExitInfo> {
     let server = StatsServer::new(server::data())
@@ -161,6 +178,7 @@ fn serve_until_exit(
     let programs = Programs::watch(scheduler.started_fd()?)?;
     let mut news = programs.news.clone();
     let mut watch = Watch::new(rules);
+    want_reports(&mut scheduler, rules, learner.as_deref());
     tell(&scheduler, &watch.all(Instant::now()));
 
     while !scheduler.exited() {
@@ -172,7 +190,7 @@ fn serve_until_exit(
             recv(stopped) -> _ => break,
             recv(requests) -> request => {
                 let request = request.context("the stats server ended")?;
-                responses.send(answer(&scheduler, request))?;
+                responses.send(answer(&scheduler, learner.as_deref(), request))?;
             }
             recv(news) -> word => {
                 if word.is_err() {
@@ -180,13 +198,22 @@ fn serve_until_exit(
                     news = never();
                 }
                 match scheduler.started()? {
-                    Started::Some(pids) => tell(&scheduler, &watch.started(&pids, Instant::now())),
+                    Started::Some(pids) => {
+                        tell(&scheduler, &watch.started(&pids, Instant::now()));
+                        if let Some(learner) = &learner {
+                            tell_programs(&scheduler, &learner.started(&pids));
+                        }
+                    }
                     Started::Any => watch.lost_some(Instant::now()),
                 }
             }
             default(EXIT_POLL) => {}
         }
         tell(&scheduler, &watch.again(Instant::now()));
+        if let Some(learner) = &mut learner {
+            learn(&scheduler, learner, Instant::now());
+        }
+        want_reports(&mut scheduler, rules, learner.as_deref());
     }
     debug!("detaching");
     scheduler.finish()
@@ -202,11 +229,51 @@ fn tell(scheduler: &Scheduler<'_>, known: &[Known]) {
     }
 }
 
+/// Let the BPF half report programs that start if there is something to tell it of
+/// them: rules, or the number of a script.
+fn want_reports(scheduler: &mut Scheduler<'_>, rules: &Rules, learner: Option<&Learner>) {
+    scheduler.want_reports(!rules.is_empty() || learner.is_some_and(Learner::knows_numbers));
+}
+
+/// Tell the BPF half which scripts and games run.
+fn tell_programs(scheduler: &Scheduler<'_>, numbered: &[Numbered]) {
+    for (pid, program) in numbered {
+        if let Err(err) = scheduler.set_program(*pid, *program) {
+            debug!("{err:#}");
+        }
+    }
+}
+
+/// Learn what programs are, if it is time to, and let the BPF half know. What
+/// cannot be learned now is learned later.
+fn learn(scheduler: &Scheduler<'_>, learner: &mut Learner, now: Instant) {
+    if !learner.is_sweep_due(now) {
+        return;
+    }
+    let rows = scheduler.learned();
+    let news = rows.map(|rows| learner.learn(&rows, now));
+    let told = news.and_then(|news| {
+        scheduler.remember(&news.memories)?;
+        tell_programs(scheduler, &news.numbered);
+        Ok(())
+    });
+    if let Err(err) = told {
+        debug!("learning what programs are: {err:#}");
+    }
+    learner.save_if_due(now);
+}
+
 /// Answer one request. What cannot be read is the client's trouble, no reason to
 /// stop scheduling.
-fn answer(scheduler: &Scheduler<'_>, request: Request) -> Response {
+fn answer(scheduler: &Scheduler<'_>, learner: Option<&Learner>, request: Request) -> Response {
+    let counters = || {
+        let mut sample = scheduler.sample()?;
+        (sample.nr_procdb, sample.nr_procdb_known) =
+            learner.map(Learner::counts).unwrap_or_default();
+        Ok(Response::Counters(Box::new(sample)))
+    };
     let answer = match request {
-        Request::Counters => scheduler.sample().map(Box::new).map(Response::Counters),
+        Request::Counters => counters(),
         Request::Tasks => scheduler.tasks().map(Response::Tasks),
     };
     answer.unwrap_or_else(|err| Response::Failed(format!("{err:#}")))

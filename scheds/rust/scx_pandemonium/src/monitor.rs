@@ -34,7 +34,7 @@ fn print(metrics: &Metrics, out: &mut impl Write) -> Result<()> {
         out,
         "[pandemonium] placed {:>6} idle {:>3.0}% handoff {} preempt {} queued {}+{} own {} | \
          keep {} timer {} rescued {} surge {} | mig {} L2 hit {:.0}/{:.0}/{:.0}% | \
-         cpufreq {} to {} | wake p99 us: critical {} interactive {} batch {} | worst wait {} us",
+         cpufreq {} to {} | procdb {}/{} used {} | wake p99 us: critical {} interactive {} batch {} | worst wait {} us",
         metrics.nr_placed,
         metrics.idle_pct,
         metrics.nr_handoff,
@@ -52,6 +52,9 @@ fn print(metrics: &Metrics, out: &mut impl Write) -> Result<()> {
         metrics.batch_l2_hit_pct,
         metrics.nr_cpuperf_set,
         metrics.cpuperf_target,
+        metrics.nr_procdb_known,
+        metrics.nr_procdb,
+        metrics.nr_recalls,
         metrics.lat_critical_p99_us,
         metrics.interactive_p99_us,
         metrics.batch_p99_us,

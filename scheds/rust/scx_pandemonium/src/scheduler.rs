@@ -17,7 +17,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use libbpf_rs::{Iter, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{
+    Iter, Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut, RingBuffer,
+    RingBufferBuilder,
+};
 use log::info;
 use nix::unistd::geteuid;
 use scx_utils::{
@@ -26,13 +29,15 @@ use scx_utils::{
 };
 
 use crate::bpf_intf::{
-    comm_pattern, cpu_ctx, cpu_topo, hint_request, intf_consts_MAX_GROUPS, llc_topo, task_row,
+    comm_pattern, cpu_ctx, cpu_topo, hint, hint_request, intf_consts_MAX_GROUPS, learned_row,
+    llc_topo, memory_key, program_request, task_row,
 };
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::cli::Opts;
 use crate::compositor;
 use crate::cpufreq::Governors;
 use crate::hint::{Hint, Source};
+use crate::procdb::learner::Memory;
 use crate::stats::Sample;
 use crate::tasks::Tasks;
 use crate::topology::Tables;
@@ -50,7 +55,7 @@ const CGROUPS_PATH: &str = "/proc/cgroups";
 /// kernel's default scheduler.
 pub struct Scheduler<'a> {
     skel: BpfSkel<'a>,
-    link: Option<libbpf_rs::Link>,
+    link: Option<Link>,
     nr_cpu_ids: u32,
     governors: Governors,
     programs: Option<Programs>,
@@ -76,7 +81,8 @@ pub enum Started {
 
 impl<'a> Scheduler<'a> {
     /// Load the scheduler with `opts` and attach it. If it `follows_programs`
-    /// it reports which processes start one, see [`Scheduler::started`].
+    /// it reports which processes start one, see [`Scheduler::started`]. It
+    /// begins with `memories` of programs, `None` if none are to be kept.
     ///
     /// # Errors
     ///
@@ -86,6 +92,7 @@ impl<'a> Scheduler<'a> {
     pub fn init(
         opts: &Opts,
         follows_programs: bool,
+        memories: Option<&[Memory]>,
         open_object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Self> {
         wait_for_other_scheduler()?;
@@ -120,10 +127,14 @@ impl<'a> Scheduler<'a> {
         let governors = Governors::new(opts.cpufreq);
         configure(&mut skel, opts, &tables, compositors.len(), &governors)?;
         follow_programs(&mut skel, follows_programs);
+        if let Some(rodata) = skel.maps.rodata_data.as_mut() {
+            rodata.has_memory = memories.is_some();
+        }
 
         let mut skel = scx_ops_load!(skel, pandemonium_ops, uei)?;
         fill_topology(&mut skel, &tables)?;
         fill_compositors(&mut skel, &compositors)?;
+        remember(&skel, memories.unwrap_or_default())?;
         let link = scx_ops_attach!(skel, pandemonium_ops)?;
         // The probe of the library has done its work in the attach. To detach it
         // takes the kernel a grace period of tasks, long under load: not in a
@@ -189,16 +200,43 @@ impl<'a> Scheduler<'a> {
     ///
     /// If the iterator cannot be read.
     pub fn tasks(&self) -> Result<Tasks> {
-        let link = self.skel.links.tasks_list.as_ref();
-        let link = link.context("the iterator of tasks is not attached")?;
-        let mut bytes = Vec::new();
-        Iter::new(link)
-            .context("starting the iterator of tasks")?
-            .read_to_end(&mut bytes)
-            .context("reading the tasks")?;
-        let rows = bytes.chunks_exact(size_of::<task_row>());
-        let rows: Result<Vec<task_row>> = rows.map(read_as::<task_row>).collect();
-        Ok(Tasks::new(&rows?))
+        let rows = read_rows::<task_row>(self.skel.links.tasks_list.as_ref())?;
+        Ok(Tasks::new(&rows))
+    }
+
+    /// The threads that have shown what they are, of those that ran since this
+    /// was asked last.
+    ///
+    /// # Errors
+    ///
+    /// If the iterator cannot be read.
+    pub fn learned(&self) -> Result<Vec<learned_row>> {
+        read_rows(self.skel.links.tasks_learn.as_ref())
+    }
+
+    /// Let threads that begin from now on begin as `memories` say.
+    ///
+    /// # Errors
+    ///
+    /// If the map cannot be written.
+    pub fn remember(&self, memories: &[Memory]) -> Result<()> {
+        remember(&self.skel, memories)
+    }
+
+    /// Tell BPF that process `pid` runs what has the number `program`: a script
+    /// or a game. A process that is gone is none of its business.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to run the program that does it.
+    pub fn set_program(&self, pid: i32, program: u64) -> Result<()> {
+        let request = program_request {
+            program,
+            tgid: pid,
+            reserved: 0,
+        };
+        let result = ask(&self.skel.progs.hint_set_program, &request);
+        result.with_context(|| format!("telling what process {pid} runs"))
     }
 
     /// Tell BPF what is known of the program of process `pid`, which replaces
@@ -208,20 +246,13 @@ impl<'a> Scheduler<'a> {
     ///
     /// If the kernel refuses to run the program that does it.
     pub fn set_hint(&self, pid: i32, hint: Hint, source: Source) -> Result<()> {
-        let mut request = as_bytes(&hint_request {
+        let request = hint_request {
             hint: hint.to_bpf(source),
             tgid: pid,
             reserved: 0,
-        })
-        .to_vec();
-        let input = ProgramInput {
-            context_in: Some(&mut request),
-            ..ProgramInput::default()
         };
-        let result = self.skel.progs.hint_set.test_run(input);
-        result
-            .map(|_| ())
-            .with_context(|| format!("giving process {pid} a hint"))
+        let result = ask(&self.skel.progs.hint_set, &request);
+        result.with_context(|| format!("giving process {pid} a hint"))
     }
 
     /// A descriptor that can be read from while [`Scheduler::started`] has
@@ -238,6 +269,14 @@ impl<'a> Scheduler<'a> {
         let fd = unsafe { BorrowedFd::borrow_raw(programs.reports.epoll_fd()) };
         let fd = fd.try_clone_to_owned();
         fd.map(Some).context("watching for programs that start")
+    }
+
+    /// Report programs that start, or no more, if what is known of programs is
+    /// known to the BPF half alone.
+    pub fn want_reports(&mut self, are_wanted: bool) {
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            bss.are_hint_reports_wanted = are_wanted;
+        }
     }
 
     /// Processes that started a program, or changed their name or cgroup, since
@@ -444,13 +483,54 @@ fn fill_compositors(skel: &mut BpfSkel<'_>, patterns: &[comm_pattern]) -> Result
     Ok(())
 }
 
+/// Write what `memories` say into the map of them.
+fn remember(skel: &BpfSkel<'_>, memories: &[Memory]) -> Result<()> {
+    let map = &skel.maps.hint_memories;
+    for (key, memory) in memories {
+        let key = as_bytes(key);
+        match memory {
+            Some(memory) => map
+                .update(key, as_bytes(memory), MapFlags::ANY)
+                .context("remembering a program")?,
+            // What is not there need not be forgotten.
+            None => drop(map.delete(key)),
+        }
+    }
+    Ok(())
+}
+
+/// Run a BPF program with `request`.
+fn ask<T: Plain>(program: &ProgramMut<'_>, request: &T) -> libbpf_rs::Result<()> {
+    let mut request = as_bytes(request).to_vec();
+    let input = ProgramInput {
+        context_in: Some(&mut request),
+        ..ProgramInput::default()
+    };
+    program.test_run(input).map(|_| ())
+}
+
+/// Read all rows of an iterator.
+fn read_rows<T: Plain>(link: Option<&Link>) -> Result<Vec<T>> {
+    let link = link.context("the iterator of tasks is not attached")?;
+    let mut bytes = Vec::new();
+    Iter::new(link)
+        .context("starting the iterator of tasks")?
+        .read_to_end(&mut bytes)
+        .context("reading the tasks")?;
+    bytes.chunks_exact(size_of::<T>()).map(read_as).collect()
+}
+
 /// Types of `intf.h`: plain C structs of integers without padding that matters.
 trait Plain: Copy {}
 impl Plain for comm_pattern {}
 impl Plain for cpu_ctx {}
 impl Plain for cpu_topo {}
+impl Plain for hint {}
 impl Plain for hint_request {}
+impl Plain for learned_row {}
 impl Plain for llc_topo {}
+impl Plain for memory_key {}
+impl Plain for program_request {}
 impl Plain for task_row {}
 
 /// View `value` as the bytes of a map value.

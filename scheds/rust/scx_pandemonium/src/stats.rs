@@ -32,6 +32,10 @@ pub struct Sample {
     pub max_wait_ns: u64,
     /// What CPUs ask for at present, of 1024 each, added up.
     pub cpuperf_target_sum: u64,
+    /// Programs' threads that are remembered at present.
+    pub nr_procdb: u64,
+    /// Those of them that something is expected of.
+    pub nr_procdb_known: u64,
 }
 
 impl Default for Sample {
@@ -45,6 +49,8 @@ impl Default for Sample {
             l2_misses: [0; tier_NR_TIERS as usize],
             max_wait_ns: 0,
             cpuperf_target_sum: 0,
+            nr_procdb: 0,
+            nr_procdb_known: 0,
         }
     }
 }
@@ -198,6 +204,12 @@ pub struct Metrics {
         desc = "Performance that CPUs ask for at the end of the interval, on average: 0 to 1024, the most that each can do"
     )]
     pub cpuperf_target: u64,
+    #[stat(desc = "Programs' threads that are remembered, at the end of the interval")]
+    pub nr_procdb: u64,
+    #[stat(desc = "Those of them that are known well enough to begin as what they are")]
+    pub nr_procdb_known: u64,
+    #[stat(desc = "Threads that began as their program is remembered")]
+    pub nr_recalls: u64,
     #[stat(desc = "Voluntary sleeps of at most 10 ms, in percent")]
     pub io_pct: f64,
     #[stat(desc = "Longest wait of a runnable task since the start, in us")]
@@ -254,6 +266,9 @@ impl Metrics {
             batch_l2_hit_pct: delta.l2_hit_pct(tier_TIER_BATCH),
             nr_cpuperf_set: count(stat_id_STAT_CPUPERF_SET),
             cpuperf_target: delta.cpuperf_target_sum / delta.nr_online_cpus.max(1),
+            nr_procdb: delta.nr_procdb,
+            nr_procdb_known: delta.nr_procdb_known,
+            nr_recalls: count(stat_id_STAT_RECALL),
             io_pct: percent(delta.sleeps[0] + delta.sleeps[1], nr_sleeps),
             max_wait_us: delta.max_wait_ns / 1000,
         }

@@ -62,6 +62,9 @@ const volatile bool has_small_cores = false;
 /* Whether a driver sets frequencies of CPUs; set by the loader. */
 const volatile bool has_cpufreq = false;
 
+/* Whether programs are remembered; set by the loader. */
+const volatile bool has_memory = false;
+
 /* Number of names of compositors; set by the loader. */
 const volatile u32 nr_comm_patterns = 0;
 
