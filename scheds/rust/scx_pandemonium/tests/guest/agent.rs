@@ -9,14 +9,14 @@
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`:
-//!   see rules.rs.
+//!   see rules.rs. `begin-hogs ...`: see procdb.rs.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 
 use crate::support::agent;
-use crate::{classes, frequency, games, gate, groups, handoffs, idle, kicks, roles, rules};
+use crate::{classes, frequency, games, gate, groups, handoffs, idle, kicks, procdb, roles, rules};
 
 /// Not a test but what the guest runs.
 #[test]
@@ -49,6 +49,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["joins", words @ ..] => rules::joins(words),
         ["lives", words @ ..] => rules::lives(words),
         ["starts"] => rules::starts(),
+        ["begin-hogs", words @ ..] => procdb::begin_hogs(words),
         _ => return None,
     };
     Some(answer)

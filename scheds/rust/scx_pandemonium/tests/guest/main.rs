@@ -31,6 +31,7 @@ mod input;
 mod kicks;
 mod ours;
 mod pairs;
+mod procdb;
 mod repeat;
 mod rival;
 mod roles;
