@@ -155,9 +155,12 @@ fn check_starters(told: &Told, key: &str, is_known: bool) -> Result<()> {
 fn hogs(told: &Told, key: &str, kind: &str) -> Result<usize> {
     let line: String = told.one(key)?;
     println!("{key}: {line}");
-    let mut counts = line.split(", ").filter_map(|part| part.split_once(' '));
-    let count = counts.find(|(_, found)| found.starts_with(kind));
-    count.map_or(Ok(0), |(nr, _)| nr.parse().context("no count"))
+    let counts = line.split(", ").filter_map(|part| part.split_once(' '));
+    // Some of a kind may have a token of the gate, and be served by that.
+    let counts = counts.filter(|(_, found)| found.starts_with(kind));
+    counts
+        .map(|(nr, _)| nr.parse::<usize>().context("no count"))
+        .sum()
 }
 
 fn a_program_is_remembered(kernel: &Kernel) -> Result<()> {
