@@ -280,7 +280,7 @@ __hidden void classify_running(struct task_struct *p, struct task_ctx *taskc,
 
 __hidden u64 classify_slice_ns(const struct task_ctx *taskc)
 {
-	return slice_for_tier(taskc->classify.served_tier,
-			      taskc->classify.avg_runtime_ns, knobs.slice_ns,
-			      knobs.batch_slice_ns);
+	return slice_for_tier(
+		taskc->classify.served_tier, taskc->classify.avg_runtime_ns,
+		knobs.slice_min_ns, knobs.slice_ns, knobs.batch_slice_ns);
 }

@@ -129,6 +129,8 @@ enum affinity_mode {
  * read at the next decision. Defaults are in main.bpf.c.
  */
 struct knobs {
+	/* The shortest slice, and one that ends because others wait. */
+	u64 slice_min_ns;
 	/* The longest slice of an interactive or latency-critical task. */
 	u64 slice_ns;
 	/* The slice of a batch task while no other task waits. */
