@@ -5,10 +5,13 @@
 //! normal unregistration, 1 after any failure, with one line that says why, and
 //! 2 for a wrong command line.
 
+mod adapt;
 mod bpf_intf;
 mod bpf_skel;
 mod cli;
+mod client;
 mod compositor;
+mod control;
 mod cpufreq;
 mod hint;
 mod hist;
@@ -16,6 +19,7 @@ mod monitor;
 #[cfg(test)]
 mod policy;
 mod procdb;
+mod profile_command;
 #[cfg(test)]
 mod reference;
 mod rules;
@@ -27,7 +31,7 @@ mod tasks_command;
 mod text;
 mod topology;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::mem::MaybeUninit;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -38,12 +42,14 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use crossbeam::channel::{Receiver, bounded, never, select};
 use log::{debug, info, warn};
-use scx_stats::prelude::StatsServer;
 use scx_utils::UserExitInfo;
 use scx_utils::build_id;
 use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMode};
 
+use crate::adapt::Observer;
 use crate::cli::{Command, Opts};
+use crate::control::knob;
+use crate::control::{Adaptation, Control};
 use crate::hint::Source;
 use crate::procdb::learner::{Learner, Numbered};
 use crate::rules::Rules;
@@ -57,6 +63,11 @@ const EXIT_POLL: Duration = Duration::from_millis(500);
 
 /// How often to look whether a governor was changed.
 const GOVERNOR_POLL: Duration = Duration::from_secs(2);
+
+/// Columns of the table of knobs where there is no terminal, and the least with
+/// which it can be read.
+const KNOBS_WIDTH_DFL: u16 = 160;
+const KNOBS_WIDTH_MIN: u16 = 120;
 
 fn main() -> ExitCode {
     match run(Opts::parse()) {
@@ -77,8 +88,12 @@ fn run(opts: Opts) -> Result<()> {
     if opts.help_stats {
         return server::describe(&mut std::io::stdout());
     }
+    if opts.help_knobs {
+        return print_knobs();
+    }
     match &opts.command {
         Some(Command::Tasks(opts)) => return tasks_command::run(opts),
+        Some(Command::Profile { profile }) => return profile_command::run(*profile),
         Some(Command::Rules(command)) => return rules::command::run(command),
         Some(Command::Procdb(command)) => return procdb::command::run(command),
         None => {}
@@ -112,17 +127,23 @@ fn run(opts: Opts) -> Result<()> {
     let rules = rules::load(&opts.rules)?;
     let mut learner = Learner::load(&opts.procdb);
     let follows_programs = !rules.is_empty() || learner.is_some();
+    let mut control = Control {
+        profile: opts.profile,
+        affinity: opts.affinity,
+        adaptation: (!opts.no_adaptive).then(Adaptation::default),
+    };
     loop {
         let mut open_object = MaybeUninit::uninit();
         let memories = learner.as_mut().map(Learner::begin);
         let scheduler = Scheduler::init(
             &opts,
+            &control,
             follows_programs,
             memories.as_deref(),
             &mut open_object,
         )?;
-        info!("scheduling");
-        let exit = serve_until_exit(scheduler, &rules, learner.as_mut(), &stopped);
+        info!("scheduling, profile {}", control.profile);
+        let exit = serve_until_exit(scheduler, &mut control, &rules, learner.as_mut(), &stopped);
         // Only now: a slow disk does not keep the machine from its own scheduler.
         if let Some(learner) = &mut learner {
             learner.save();
@@ -165,16 +186,16 @@ fn init_logging(is_verbose: bool) -> Result<()> {
 /// a stop is asked for or the kernel unloads the scheduler.
 fn serve_until_exit(
     mut scheduler: Scheduler<'_>,
+    control: &mut Control,
     rules: &Rules,
     mut learner: Option<&mut Learner>,
     stopped: &Receiver<()>,
 ) -> Result<UserExitInfo> {
-    let server = StatsServer::new(server::data())
-        .launch()
-        .context("starting the stats server")?;
+    let server = server::launch().context("starting the stats server")?;
     let (responses, requests) = server.channels();
 
     let mut looked_at = Instant::now();
+    let mut observer = Observer::new();
     let programs = Programs::watch(scheduler.started_fd()?)?;
     let mut news = programs.news.clone();
     let mut watch = Watch::new(rules);
@@ -186,11 +207,13 @@ fn serve_until_exit(
             looked_at = Instant::now();
             scheduler.follow_governors();
         }
+        observer.adapt(&mut scheduler, control);
         select! {
             recv(stopped) -> _ => break,
             recv(requests) -> request => {
                 let request = request.context("the stats server ended")?;
-                responses.send(answer(&scheduler, learner.as_deref(), request))?;
+                let answer = answer(&mut scheduler, control, learner.as_deref(), request);
+                responses.send(answer)?;
             }
             recv(news) -> word => {
                 if word.is_err() {
@@ -265,16 +288,36 @@ fn learn(scheduler: &Scheduler<'_>, learner: &mut Learner, now: Instant) {
 
 /// Answer one request. What cannot be read is the client's trouble, no reason to
 /// stop scheduling.
-fn answer(scheduler: &Scheduler<'_>, learner: Option<&Learner>, request: Request) -> Response {
-    let counters = || {
-        let mut sample = scheduler.sample()?;
-        (sample.nr_procdb, sample.nr_procdb_known) =
-            learner.map(Learner::counts).unwrap_or_default();
-        Ok(Response::Counters(Box::new(sample)))
-    };
+fn answer(
+    scheduler: &mut Scheduler<'_>,
+    control: &mut Control,
+    learner: Option<&Learner>,
+    request: Request,
+) -> Response {
     let answer = match request {
-        Request::Counters => counters(),
+        Request::Counters => scheduler.sample().map(|mut sample| {
+            sample.profile = control.profile;
+            sample.regime = control.adaptation.map(Adaptation::regime);
+            (sample.nr_procdb, sample.nr_procdb_known) =
+                learner.map(Learner::counts).unwrap_or_default();
+            Response::Counters(Box::new(sample))
+        }),
         Request::Tasks => scheduler.tasks().map(Response::Tasks),
+        Request::Profile(None) => Ok(Response::Profile(control.profile)),
+        Request::Profile(Some(profile)) => {
+            control.profile = profile;
+            scheduler.set_knobs(control).map(|()| {
+                info!("profile {profile}");
+                Response::Profile(profile)
+            })
+        }
     };
     answer.unwrap_or_else(|err| Response::Failed(format!("{err:#}")))
+}
+
+/// Print the table of knobs as wide as the terminal is.
+fn print_knobs() -> Result<()> {
+    let width = terminal_size::terminal_size().map_or(KNOBS_WIDTH_DFL, |(width, _)| width.0);
+    let table = knob::table(scheduler::default_knobs()?, width.max(KNOBS_WIDTH_MIN));
+    write!(std::io::stdout(), "{table}").context("printing the knobs")
 }

@@ -32,9 +32,12 @@ pub fn monitor(interval: Duration, shutdown: Arc<AtomicBool>) -> Result<()> {
 fn print(metrics: &Metrics, out: &mut impl Write) -> Result<()> {
     writeln!(
         out,
-        "[pandemonium] placed {:>6} idle {:>3.0}% handoff {} preempt {} queued {}+{} own {} | \
+        "[pandemonium] {} {} target {} us placed {:>6} idle {:>3.0}% handoff {} preempt {} queued {}+{} own {} | \
          keep {} timer {} rescued {} surge {} | mig {} L2 hit {:.0}/{:.0}/{:.0}% | \
          cpufreq {} to {} | procdb {}/{} used {} | wake p99 us: critical {} interactive {} batch {} | worst wait {} us",
+        metrics.profile,
+        metrics.regime,
+        metrics.latency_target_us,
         metrics.nr_placed,
         metrics.idle_pct,
         metrics.nr_handoff,

@@ -17,6 +17,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use libbpf_rs::skel::SkelBuilder;
 use libbpf_rs::{
     Iter, Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut, RingBuffer,
     RingBufferBuilder,
@@ -29,12 +30,14 @@ use scx_utils::{
 };
 
 use crate::bpf_intf::{
-    comm_pattern, cpu_ctx, cpu_topo, hint, hint_request, intf_consts_MAX_GROUPS, learned_row,
-    llc_topo, memory_key, program_request, task_row,
+    comm_pattern, cpu_ctx, cpu_topo, hint, hint_request, intf_consts_MAX_GROUPS, knobs,
+    learned_row, llc_topo, memory_key, program_request, task_row,
 };
-use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
+use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
 use crate::cli::Opts;
 use crate::compositor;
+use crate::control::Control;
+use crate::control::knob::KNOBS;
 use crate::cpufreq::Governors;
 use crate::hint::{Hint, Source};
 use crate::procdb::learner::Memory;
@@ -48,6 +51,9 @@ const OTHER_SCHEDULER_PATIENCE: Duration = Duration::from_secs(2);
 /// How often to look whether it has left.
 const OTHER_SCHEDULER_POLL: Duration = Duration::from_millis(50);
 
+/// Why knobs cannot be read or written.
+const NO_KNOBS: &str = "the BPF object has no knobs";
+
 /// There if the kernel has cgroups.
 const CGROUPS_PATH: &str = "/proc/cgroups";
 
@@ -57,6 +63,7 @@ pub struct Scheduler<'a> {
     skel: BpfSkel<'a>,
     link: Option<Link>,
     nr_cpu_ids: u32,
+    defaults: knobs,
     governors: Governors,
     programs: Option<Programs>,
 }
@@ -80,9 +87,10 @@ pub enum Started {
 }
 
 impl<'a> Scheduler<'a> {
-    /// Load the scheduler with `opts` and attach it. If it `follows_programs`
-    /// it reports which processes start one, see [`Scheduler::started`]. It
-    /// begins with `memories` of programs, `None` if none are to be kept.
+    /// Load the scheduler with `opts` and the knobs of `control` and attach it.
+    /// If it `follows_programs` it reports which processes start one, see
+    /// [`Scheduler::started`]. It begins with `memories` of programs, `None` if
+    /// none are to be kept.
     ///
     /// # Errors
     ///
@@ -91,6 +99,7 @@ impl<'a> Scheduler<'a> {
     /// not load.
     pub fn init(
         opts: &Opts,
+        control: &Control,
         follows_programs: bool,
         memories: Option<&[Memory]>,
         open_object: &'a mut MaybeUninit<OpenObject>,
@@ -126,6 +135,9 @@ impl<'a> Scheduler<'a> {
         let compositors = compositor::patterns(&opts.compositors)?;
         let governors = Governors::new(opts.cpufreq);
         configure(&mut skel, opts, &tables, compositors.len(), &governors)?;
+        let data = skel.maps.data_data.as_mut().context(NO_KNOBS)?;
+        let defaults = *knobs_of(&mut data.knobs);
+        write_knobs(knobs_of(&mut data.knobs), control.knobs(defaults));
         follow_programs(&mut skel, follows_programs);
         if let Some(rodata) = skel.maps.rodata_data.as_mut() {
             rodata.has_memory = memories.is_some();
@@ -147,8 +159,20 @@ impl<'a> Scheduler<'a> {
             programs,
             link: Some(link),
             nr_cpu_ids: u32::try_from(nr_cpu_ids)?,
+            defaults,
             governors,
         })
+    }
+
+    /// Let the BPF half decide by the knobs of `control` from now on.
+    ///
+    /// # Errors
+    ///
+    /// If the knobs are not where they should be.
+    pub fn set_knobs(&mut self, control: &Control) -> Result<()> {
+        let data = self.skel.maps.data_data.as_mut().context(NO_KNOBS)?;
+        write_knobs(knobs_of(&mut data.knobs), control.knobs(self.defaults));
+        Ok(())
     }
 
     /// Let CPUs ask for a frequency from now on, or no more, if a governor was
@@ -175,6 +199,8 @@ impl<'a> Scheduler<'a> {
     /// If a map cannot be read.
     pub fn sample(&self) -> Result<Sample> {
         let mut sample = Sample::default();
+        let data = self.skel.maps.data_data.as_ref().context(NO_KNOBS)?;
+        sample.latency_target_ns = data.knobs.latency_target_ns;
         for cpu in 0..self.nr_cpu_ids {
             let bytes = self
                 .skel
@@ -400,12 +426,7 @@ fn configure(
     rodata.has_small_cores = tables.has_small_cores;
     rodata.has_cpufreq = governors.may_listen();
 
-    let data = skel
-        .maps
-        .data_data
-        .as_mut()
-        .context("the BPF object has no knobs")?;
-    data.knobs.affinity_mode = opts.affinity.mode().into();
+    let data = skel.maps.data_data.as_mut().context(NO_KNOBS)?;
     data.knobs.is_cpufreq_on = governors.one_listens().into();
     log_cpufreq(data.knobs.is_cpufreq_on != 0);
 
@@ -432,6 +453,41 @@ fn configure(
         | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
     info!("scheduler flags: {:#x}", ops.flags);
     Ok(())
+}
+
+/// The knobs that the BPF half was built with.
+///
+/// # Errors
+///
+/// If the BPF object cannot be parsed.
+pub fn default_knobs() -> Result<knobs> {
+    let mut open_object = MaybeUninit::uninit();
+    let skel = BpfSkelBuilder::default().open(&mut open_object);
+    let mut skel = skel.context("opening the BPF object")?;
+    let data = skel.maps.data_data.as_mut().context(NO_KNOBS)?;
+    Ok(*knobs_of(&mut data.knobs))
+}
+
+/// The knobs of the skeleton, which has a type of its own for them, as those of
+/// `intf.h`.
+fn knobs_of(knobs: &mut types::knobs) -> &mut knobs {
+    const { assert!(size_of::<types::knobs>() == size_of::<knobs>()) }
+    // SAFETY: both types are made from the same C struct of integers, and the
+    // reference lives as long as the one it is made from.
+    unsafe { &mut *std::ptr::from_mut(knobs).cast() }
+}
+
+/// Change those of `knobs` that are to be others. The BPF half may read one while
+/// it is written, so each is written at once. Whether CPUs ask for a frequency is
+/// for the governors to say.
+fn write_knobs(knobs: &mut knobs, wanted: knobs) {
+    let wanted = knobs {
+        is_cpufreq_on: knobs.is_cpufreq_on,
+        ..wanted
+    };
+    for knob in KNOBS {
+        knob.set(knobs, knob.get(&wanted));
+    }
 }
 
 /// Say who decides how fast CPUs are.

@@ -32,6 +32,8 @@ mod kicks;
 mod ours;
 mod pairs;
 mod procdb;
+mod profiles;
+mod regimes;
 mod repeat;
 mod rival;
 mod roles;
