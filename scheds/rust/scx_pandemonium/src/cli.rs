@@ -13,9 +13,6 @@ use crate::bpf_intf::{
     affinity_mode_AFFINITY_WEAK,
 };
 use crate::compositor::CommPattern;
-use crate::control::profile::Profile;
-use crate::procdb::ProcdbOpts;
-use crate::procdb::command::ProcdbCommand;
 use crate::rules::RulesOpts;
 use crate::rules::command::RulesCommand;
 
@@ -54,19 +51,6 @@ pub struct Opts {
     #[clap(long)]
     pub help_stats: bool,
 
-    /// Print the table of knobs, with their values in each profile, and exit.
-    #[clap(long)]
-    pub help_knobs: bool,
-
-    /// Do not adapt knobs to the load; those of the profile stay as they are.
-    #[clap(long)]
-    pub no_adaptive: bool,
-
-    /// What the machine is used for: a set of knobs. `scx_pandemonium profile`
-    /// changes it while the scheduler runs.
-    #[clap(long, value_enum, value_name = "PROFILE", default_value_t = Profile::Auto)]
-    pub profile: Profile,
-
     /// Treat the program NAME as a compositor as well: a task of it does not
     /// count as batch work however long it runs. A `*` at the end stands for
     /// anything; known ones such as kwin_wayland need not be given. May be
@@ -78,15 +62,10 @@ pub struct Opts {
     #[clap(flatten)]
     pub rules: RulesOpts,
 
-    /// Where the memory of programs is.
-    #[clap(flatten)]
-    pub procdb: ProcdbOpts,
-
     /// How much it is worth to run a task near the CPU where it ran last. Makes
-    /// no difference where all CPUs share one cache and are of one size. Default:
-    /// that of the profile.
-    #[clap(long, value_enum, value_name = "MODE")]
-    pub affinity: Option<Affinity>,
+    /// no difference where all CPUs share one cache and are of one size.
+    #[clap(long, value_enum, value_name = "MODE", default_value_t = Affinity::Weak)]
+    pub affinity: Affinity,
 
     /// Whether CPUs ask the kernel for a frequency, by how busy they are. Only the
     /// governor schedutil listens.
@@ -154,27 +133,12 @@ pub enum Command {
     /// sleeps, BURST that since the last wakeup, WAIT how long the task waited
     /// for a CPU last. NOW is the tier in which the task is served: one that has
     /// used more than its share is served as batch work whatever its tier is. BY
-    /// is `rule` if rules say something of its program, `memory` if it began as its
-    /// program is remembered.
+    /// is `rule` if rules say something of its program.
     Tasks(TasksOpts),
-
-    /// Print the profile of the running scheduler, or change it.
-    ///
-    /// It is changed at once and until the scheduler ends. What was given on its
-    /// command line for a single knob, as by --affinity, stays.
-    Profile {
-        /// The profile to change to.
-        #[clap(value_enum, value_name = "PROFILE")]
-        profile: Option<Profile>,
-    },
 
     /// Check the rules of programs, or explain what they say of a process.
     #[command(subcommand)]
     Rules(RulesCommand),
-
-    /// Show or clear the memory of programs: what they were seen to be.
-    #[command(subcommand)]
-    Procdb(ProcdbCommand),
 }
 
 /// Options of `tasks`.
@@ -234,27 +198,6 @@ mod tests {
                 panic!("{words:?} asks for no tasks");
             };
             assert_eq!(opts.watch, watch);
-        }
-    }
-
-    #[test]
-    fn a_profile_is_one_of_a_list_for_both_the_flag_and_the_subcommand() {
-        let parse = |words: &[&str]| Opts::try_parse_from([&["scx_pandemonium"], words].concat());
-        assert_eq!(parse(&[]).unwrap().profile, Profile::Auto);
-        let gaming = parse(&["--profile", "gaming"]).unwrap();
-        assert_eq!(gaming.profile, Profile::Gaming);
-        for (words, expected) in [
-            (&["profile"][..], None),
-            (&["profile", "lowlatency"], Some(Profile::Lowlatency)),
-        ] {
-            let Some(Command::Profile { profile }) = parse(words).unwrap().command else {
-                panic!("{words:?} asks for no profile");
-            };
-            assert_eq!(profile, expected);
-        }
-        for words in [&["--profile", "fast"][..], &["profile", "fast"]] {
-            let why = parse(words).unwrap_err().to_string();
-            assert!(why.contains("powersave"), "{words:?}: {why}");
         }
     }
 

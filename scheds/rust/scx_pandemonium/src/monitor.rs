@@ -32,12 +32,9 @@ pub fn monitor(interval: Duration, shutdown: Arc<AtomicBool>) -> Result<()> {
 fn print(metrics: &Metrics, out: &mut impl Write) -> Result<()> {
     writeln!(
         out,
-        "[pandemonium] {} {} target {} us placed {:>6} idle {:>3.0}% handoff {} preempt {} queued {}+{} own {} | \
+        "[pandemonium] placed {:>6} idle {:>3.0}% handoff {} preempt {} queued {}+{} own {} | \
          keep {} timer {} rescued {} surge {} | mig {} L2 hit {:.0}/{:.0}/{:.0}% | \
-         cpufreq {} to {} | procdb {}/{} used {} | wake p99 us: critical {} interactive {} batch {} | worst wait {} us",
-        metrics.profile,
-        metrics.regime,
-        metrics.latency_target_us,
+         cpufreq {} to {} | wake p99 us: critical {} interactive {} batch {} | worst wait {} us",
         metrics.nr_placed,
         metrics.idle_pct,
         metrics.nr_handoff,
@@ -55,9 +52,6 @@ fn print(metrics: &Metrics, out: &mut impl Write) -> Result<()> {
         metrics.batch_l2_hit_pct,
         metrics.nr_cpuperf_set,
         metrics.cpuperf_target,
-        metrics.nr_procdb_known,
-        metrics.nr_procdb,
-        metrics.nr_recalls,
         metrics.lat_critical_p99_us,
         metrics.interactive_p99_us,
         metrics.batch_p99_us,

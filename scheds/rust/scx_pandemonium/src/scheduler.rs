@@ -17,11 +17,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use libbpf_rs::skel::SkelBuilder;
-use libbpf_rs::{
-    Iter, Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut, RingBuffer,
-    RingBufferBuilder,
-};
+use libbpf_rs::{Iter, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 use log::info;
 use nix::unistd::geteuid;
 use scx_utils::{
@@ -30,17 +26,13 @@ use scx_utils::{
 };
 
 use crate::bpf_intf::{
-    comm_pattern, cpu_ctx, cpu_topo, hint, hint_request, intf_consts_MAX_GROUPS, knobs,
-    learned_row, llc_topo, memory_key, program_request, task_row,
+    comm_pattern, cpu_ctx, cpu_topo, hint_request, intf_consts_MAX_GROUPS, llc_topo, task_row,
 };
-use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
+use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
 use crate::cli::Opts;
 use crate::compositor;
-use crate::control::Control;
-use crate::control::knob::KNOBS;
 use crate::cpufreq::Governors;
 use crate::hint::{Hint, Source};
-use crate::procdb::learner::Memory;
 use crate::stats::Sample;
 use crate::tasks::Tasks;
 use crate::topology::Tables;
@@ -51,9 +43,6 @@ const OTHER_SCHEDULER_PATIENCE: Duration = Duration::from_secs(2);
 /// How often to look whether it has left.
 const OTHER_SCHEDULER_POLL: Duration = Duration::from_millis(50);
 
-/// Why knobs cannot be read or written.
-const NO_KNOBS: &str = "the BPF object has no knobs";
-
 /// There if the kernel has cgroups.
 const CGROUPS_PATH: &str = "/proc/cgroups";
 
@@ -61,9 +50,8 @@ const CGROUPS_PATH: &str = "/proc/cgroups";
 /// kernel's default scheduler.
 pub struct Scheduler<'a> {
     skel: BpfSkel<'a>,
-    link: Option<Link>,
+    link: Option<libbpf_rs::Link>,
     nr_cpu_ids: u32,
-    defaults: knobs,
     governors: Governors,
     programs: Option<Programs>,
 }
@@ -87,10 +75,8 @@ pub enum Started {
 }
 
 impl<'a> Scheduler<'a> {
-    /// Load the scheduler with `opts` and the knobs of `control` and attach it.
-    /// If it `follows_programs` it reports which processes start one, see
-    /// [`Scheduler::started`]. It begins with `memories` of programs, `None` if
-    /// none are to be kept.
+    /// Load the scheduler with `opts` and attach it. If it `follows_programs`
+    /// it reports which processes start one, see [`Scheduler::started`].
     ///
     /// # Errors
     ///
@@ -99,9 +85,7 @@ impl<'a> Scheduler<'a> {
     /// not load.
     pub fn init(
         opts: &Opts,
-        control: &Control,
         follows_programs: bool,
-        memories: Option<&[Memory]>,
         open_object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Self> {
         wait_for_other_scheduler()?;
@@ -135,18 +119,11 @@ impl<'a> Scheduler<'a> {
         let compositors = compositor::patterns(&opts.compositors)?;
         let governors = Governors::new(opts.cpufreq);
         configure(&mut skel, opts, &tables, compositors.len(), &governors)?;
-        let data = skel.maps.data_data.as_mut().context(NO_KNOBS)?;
-        let defaults = *knobs_of(&mut data.knobs);
-        write_knobs(knobs_of(&mut data.knobs), control.knobs(defaults));
         follow_programs(&mut skel, follows_programs);
-        if let Some(rodata) = skel.maps.rodata_data.as_mut() {
-            rodata.has_memory = memories.is_some();
-        }
 
         let mut skel = scx_ops_load!(skel, pandemonium_ops, uei)?;
         fill_topology(&mut skel, &tables)?;
         fill_compositors(&mut skel, &compositors)?;
-        remember(&skel, memories.unwrap_or_default())?;
         let link = scx_ops_attach!(skel, pandemonium_ops)?;
         // The probe of the library has done its work in the attach. To detach it
         // takes the kernel a grace period of tasks, long under load: not in a
@@ -159,20 +136,8 @@ impl<'a> Scheduler<'a> {
             programs,
             link: Some(link),
             nr_cpu_ids: u32::try_from(nr_cpu_ids)?,
-            defaults,
             governors,
         })
-    }
-
-    /// Let the BPF half decide by the knobs of `control` from now on.
-    ///
-    /// # Errors
-    ///
-    /// If the knobs are not where they should be.
-    pub fn set_knobs(&mut self, control: &Control) -> Result<()> {
-        let data = self.skel.maps.data_data.as_mut().context(NO_KNOBS)?;
-        write_knobs(knobs_of(&mut data.knobs), control.knobs(self.defaults));
-        Ok(())
     }
 
     /// Let CPUs ask for a frequency from now on, or no more, if a governor was
@@ -199,8 +164,6 @@ impl<'a> Scheduler<'a> {
     /// If a map cannot be read.
     pub fn sample(&self) -> Result<Sample> {
         let mut sample = Sample::default();
-        let data = self.skel.maps.data_data.as_ref().context(NO_KNOBS)?;
-        sample.latency_target_ns = data.knobs.latency_target_ns;
         for cpu in 0..self.nr_cpu_ids {
             let bytes = self
                 .skel
@@ -226,43 +189,16 @@ impl<'a> Scheduler<'a> {
     ///
     /// If the iterator cannot be read.
     pub fn tasks(&self) -> Result<Tasks> {
-        let rows = read_rows::<task_row>(self.skel.links.tasks_list.as_ref())?;
-        Ok(Tasks::new(&rows))
-    }
-
-    /// The threads that have shown what they are, of those that ran since this
-    /// was asked last.
-    ///
-    /// # Errors
-    ///
-    /// If the iterator cannot be read.
-    pub fn learned(&self) -> Result<Vec<learned_row>> {
-        read_rows(self.skel.links.tasks_learn.as_ref())
-    }
-
-    /// Let threads that begin from now on begin as `memories` say.
-    ///
-    /// # Errors
-    ///
-    /// If the map cannot be written.
-    pub fn remember(&self, memories: &[Memory]) -> Result<()> {
-        remember(&self.skel, memories)
-    }
-
-    /// Tell BPF that process `pid` runs what has the number `program`: a script
-    /// or a game. A process that is gone is none of its business.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses to run the program that does it.
-    pub fn set_program(&self, pid: i32, program: u64) -> Result<()> {
-        let request = program_request {
-            program,
-            tgid: pid,
-            reserved: 0,
-        };
-        let result = ask(&self.skel.progs.hint_set_program, &request);
-        result.with_context(|| format!("telling what process {pid} runs"))
+        let link = self.skel.links.tasks_list.as_ref();
+        let link = link.context("the iterator of tasks is not attached")?;
+        let mut bytes = Vec::new();
+        Iter::new(link)
+            .context("starting the iterator of tasks")?
+            .read_to_end(&mut bytes)
+            .context("reading the tasks")?;
+        let rows = bytes.chunks_exact(size_of::<task_row>());
+        let rows: Result<Vec<task_row>> = rows.map(read_as::<task_row>).collect();
+        Ok(Tasks::new(&rows?))
     }
 
     /// Tell BPF what is known of the program of process `pid`, which replaces
@@ -272,13 +208,20 @@ impl<'a> Scheduler<'a> {
     ///
     /// If the kernel refuses to run the program that does it.
     pub fn set_hint(&self, pid: i32, hint: Hint, source: Source) -> Result<()> {
-        let request = hint_request {
+        let mut request = as_bytes(&hint_request {
             hint: hint.to_bpf(source),
             tgid: pid,
             reserved: 0,
+        })
+        .to_vec();
+        let input = ProgramInput {
+            context_in: Some(&mut request),
+            ..ProgramInput::default()
         };
-        let result = ask(&self.skel.progs.hint_set, &request);
-        result.with_context(|| format!("giving process {pid} a hint"))
+        let result = self.skel.progs.hint_set.test_run(input);
+        result
+            .map(|_| ())
+            .with_context(|| format!("giving process {pid} a hint"))
     }
 
     /// A descriptor that can be read from while [`Scheduler::started`] has
@@ -295,14 +238,6 @@ impl<'a> Scheduler<'a> {
         let fd = unsafe { BorrowedFd::borrow_raw(programs.reports.epoll_fd()) };
         let fd = fd.try_clone_to_owned();
         fd.map(Some).context("watching for programs that start")
-    }
-
-    /// Report programs that start, or no more, if what is known of programs is
-    /// known to the BPF half alone.
-    pub fn want_reports(&mut self, are_wanted: bool) {
-        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
-            bss.are_hint_reports_wanted = are_wanted;
-        }
     }
 
     /// Processes that started a program, or changed their name or cgroup, since
@@ -426,7 +361,12 @@ fn configure(
     rodata.has_small_cores = tables.has_small_cores;
     rodata.has_cpufreq = governors.may_listen();
 
-    let data = skel.maps.data_data.as_mut().context(NO_KNOBS)?;
+    let data = skel
+        .maps
+        .data_data
+        .as_mut()
+        .context("the BPF object has no knobs")?;
+    data.knobs.affinity_mode = opts.affinity.mode().into();
     data.knobs.is_cpufreq_on = governors.one_listens().into();
     log_cpufreq(data.knobs.is_cpufreq_on != 0);
 
@@ -453,41 +393,6 @@ fn configure(
         | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
     info!("scheduler flags: {:#x}", ops.flags);
     Ok(())
-}
-
-/// The knobs that the BPF half was built with.
-///
-/// # Errors
-///
-/// If the BPF object cannot be parsed.
-pub fn default_knobs() -> Result<knobs> {
-    let mut open_object = MaybeUninit::uninit();
-    let skel = BpfSkelBuilder::default().open(&mut open_object);
-    let mut skel = skel.context("opening the BPF object")?;
-    let data = skel.maps.data_data.as_mut().context(NO_KNOBS)?;
-    Ok(*knobs_of(&mut data.knobs))
-}
-
-/// The knobs of the skeleton, which has a type of its own for them, as those of
-/// `intf.h`.
-fn knobs_of(knobs: &mut types::knobs) -> &mut knobs {
-    const { assert!(size_of::<types::knobs>() == size_of::<knobs>()) }
-    // SAFETY: both types are made from the same C struct of integers, and the
-    // reference lives as long as the one it is made from.
-    unsafe { &mut *std::ptr::from_mut(knobs).cast() }
-}
-
-/// Change those of `knobs` that are to be others. The BPF half may read one while
-/// it is written, so each is written at once. Whether CPUs ask for a frequency is
-/// for the governors to say.
-fn write_knobs(knobs: &mut knobs, wanted: knobs) {
-    let wanted = knobs {
-        is_cpufreq_on: knobs.is_cpufreq_on,
-        ..wanted
-    };
-    for knob in KNOBS {
-        knob.set(knobs, knob.get(&wanted));
-    }
 }
 
 /// Say who decides how fast CPUs are.
@@ -539,54 +444,13 @@ fn fill_compositors(skel: &mut BpfSkel<'_>, patterns: &[comm_pattern]) -> Result
     Ok(())
 }
 
-/// Write what `memories` say into the map of them.
-fn remember(skel: &BpfSkel<'_>, memories: &[Memory]) -> Result<()> {
-    let map = &skel.maps.hint_memories;
-    for (key, memory) in memories {
-        let key = as_bytes(key);
-        match memory {
-            Some(memory) => map
-                .update(key, as_bytes(memory), MapFlags::ANY)
-                .context("remembering a program")?,
-            // What is not there need not be forgotten.
-            None => drop(map.delete(key)),
-        }
-    }
-    Ok(())
-}
-
-/// Run a BPF program with `request`.
-fn ask<T: Plain>(program: &ProgramMut<'_>, request: &T) -> libbpf_rs::Result<()> {
-    let mut request = as_bytes(request).to_vec();
-    let input = ProgramInput {
-        context_in: Some(&mut request),
-        ..ProgramInput::default()
-    };
-    program.test_run(input).map(|_| ())
-}
-
-/// Read all rows of an iterator.
-fn read_rows<T: Plain>(link: Option<&Link>) -> Result<Vec<T>> {
-    let link = link.context("the iterator of tasks is not attached")?;
-    let mut bytes = Vec::new();
-    Iter::new(link)
-        .context("starting the iterator of tasks")?
-        .read_to_end(&mut bytes)
-        .context("reading the tasks")?;
-    bytes.chunks_exact(size_of::<T>()).map(read_as).collect()
-}
-
 /// Types of `intf.h`: plain C structs of integers without padding that matters.
 trait Plain: Copy {}
 impl Plain for comm_pattern {}
 impl Plain for cpu_ctx {}
 impl Plain for cpu_topo {}
-impl Plain for hint {}
 impl Plain for hint_request {}
-impl Plain for learned_row {}
 impl Plain for llc_topo {}
-impl Plain for memory_key {}
-impl Plain for program_request {}
 impl Plain for task_row {}
 
 /// View `value` as the bytes of a map value.

@@ -4,21 +4,17 @@
 //! Each client has a thread of the server's, which sends a [`Request`] to the
 //! run loop, the only one that reads BPF maps, and gets a [`Response`]. The
 //! targets are `top`, the difference to the client's own previous sample, so
-//! that several can watch at their own pace, `tasks`, those of the moment, and
-//! `profile`, which changes it if the argument `set` names another.
+//! that several can watch at their own pace, and `tasks`, those of the moment.
 //!
-//! Not here: what a target holds (stats, tasks, control), clients of ours
-//! (monitor, client).
+//! Not here: what a target holds (stats, tasks), clients of ours (monitor,
+//! tasks_command).
 
 use std::io::Write;
 
-use anyhow::{Result, anyhow, bail};
-use clap::ValueEnum;
+use anyhow::{Result, bail};
 use crossbeam::channel::{Receiver, Sender};
-use nix::sys::stat::{Mode, umask};
 use scx_stats::prelude::*;
 
-use crate::control::profile::Profile;
 use crate::stats::{Metrics, Sample};
 use crate::tasks::{Task, Tasks};
 
@@ -29,12 +25,6 @@ const TOP_TARGET: &str = "top";
 /// The target that gives the [`Tasks`].
 pub const TASKS_TARGET: &str = "tasks";
 
-/// The target that gives the name of the profile.
-pub const PROFILE_TARGET: &str = "profile";
-
-/// The argument of that target which names the profile to change to.
-pub const SET_ARG: &str = "set";
-
 /// What a client of the stats server may ask the run loop for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -42,8 +32,6 @@ pub enum Request {
     Counters,
     /// Every task.
     Tasks,
-    /// The profile, after it was changed to this one, if any.
-    Profile(Option<Profile>),
 }
 
 /// What the run loop answers.
@@ -53,9 +41,7 @@ pub enum Response {
     Counters(Box<Sample>),
     /// To [`Request::Tasks`], the most latency-critical first.
     Tasks(Tasks),
-    /// To [`Request::Profile`].
-    Profile(Profile),
-    /// To any: why there is no answer.
+    /// To either: why there is no answer.
     Failed(String),
 }
 
@@ -85,36 +71,6 @@ pub fn data() -> StatsServerData<Request, Response> {
             TASKS_TARGET,
             Box::new(|_args, channels| ask_tasks(channels)?.to_json()),
         )
-        .add_stats(
-            PROFILE_TARGET,
-            Box::new(|args, channels| {
-                let wanted = args.get(SET_ARG).map(|name| parse_profile(name));
-                let profile = ask_profile(wanted.transpose()?, channels)?;
-                Ok(profile.to_string().into())
-            }),
-        )
-}
-
-/// Start the server. Only its owner may write to its socket, whatever the umask
-/// is: a client may change how the machine is scheduled.
-///
-/// # Errors
-///
-/// If the socket cannot be made.
-pub fn launch() -> Result<StatsServer<Request, Response>> {
-    let before = umask(Mode::empty());
-    umask(before | Mode::S_IWGRP | Mode::S_IWOTH);
-    let server = StatsServer::new(data()).launch();
-    umask(before);
-    server
-}
-
-fn parse_profile(name: &str) -> Result<Profile> {
-    Profile::from_str(name, false).map_err(|_| {
-        let names = Profile::value_variants().iter().map(Profile::to_string);
-        let names: Vec<String> = names.collect();
-        anyhow!("no such profile: {name:?}, there are {}", names.join(", "))
-    })
 }
 
 /// Describe each field of what the server offers.
@@ -132,7 +88,7 @@ fn ask_counters((requests, responses): Channels<'_>) -> Result<Sample> {
     match responses.recv()? {
         Response::Counters(sample) => Ok(*sample),
         Response::Failed(why) => bail!(why),
-        other => bail!("asked for counters, got {other:?}"),
+        Response::Tasks(_) => bail!("asked for counters, got tasks"),
     }
 }
 
@@ -142,30 +98,6 @@ fn ask_tasks((requests, responses): Channels<'_>) -> Result<Tasks> {
     match responses.recv()? {
         Response::Tasks(tasks) => Ok(tasks),
         Response::Failed(why) => bail!(why),
-        other => bail!("asked for tasks, got {other:?}"),
-    }
-}
-
-/// Ask the run loop for the profile, and to change it to `wanted` before.
-fn ask_profile(wanted: Option<Profile>, (requests, responses): Channels<'_>) -> Result<Profile> {
-    requests.send(Request::Profile(wanted))?;
-    match responses.recv()? {
-        Response::Profile(profile) => Ok(profile),
-        Response::Failed(why) => bail!(why),
-        other => bail!("asked for the profile, got {other:?}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unknown_profile_is_refused_with_the_choices() {
-        for bad in ["", "Gaming", "fast", "auto\0"] {
-            let why = parse_profile(bad).unwrap_err().to_string();
-            assert!(why.contains("powersave"), "{why}");
-        }
-        assert_eq!(parse_profile("server").unwrap(), Profile::Server);
+        Response::Counters(_) => bail!("asked for tasks, got counters"),
     }
 }

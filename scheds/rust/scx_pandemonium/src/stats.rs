@@ -11,19 +11,11 @@ use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf_intf::*;
-use crate::control::profile::Profile;
-use crate::control::regime::Regime;
 use crate::hist;
 
 /// Counters of all CPUs, added up, since the scheduler started.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The profile in use.
-    pub profile: Profile,
-    /// The regime, unless nothing is adapted.
-    pub regime: Option<Regime>,
-    /// The knob of that name.
-    pub latency_target_ns: u64,
     /// Number of CPUs that are online.
     pub nr_online_cpus: u64,
     /// Indexed by `stat_id`.
@@ -40,18 +32,11 @@ pub struct Sample {
     pub max_wait_ns: u64,
     /// What CPUs ask for at present, of 1024 each, added up.
     pub cpuperf_target_sum: u64,
-    /// Programs' threads that are remembered at present.
-    pub nr_procdb: u64,
-    /// Those of them that something is expected of.
-    pub nr_procdb_known: u64,
 }
 
 impl Default for Sample {
     fn default() -> Self {
         Sample {
-            profile: Profile::default(),
-            regime: None,
-            latency_target_ns: 0,
             nr_online_cpus: 0,
             nr: [0; stat_id_NR_STAT_IDS as usize],
             wake_lat: [[0; hist::NR_BUCKETS]; tier_NR_TIERS as usize],
@@ -60,8 +45,6 @@ impl Default for Sample {
             l2_misses: [0; tier_NR_TIERS as usize],
             max_wait_ns: 0,
             cpuperf_target_sum: 0,
-            nr_procdb: 0,
-            nr_procdb_known: 0,
         }
     }
 }
@@ -111,16 +94,6 @@ impl Sample {
         percent(nr_hits, nr_hits + self.l2_misses[tier as usize])
     }
 
-    /// What no tier's wakeups waited longer than, but for one in a hundred. A tier
-    /// with fewer than `nr_least` of them says nothing.
-    pub fn longest_wake_p99_ns(&self, nr_least: u64) -> Option<u64> {
-        let tiers = self.wake_lat.iter();
-        let known = tiers.filter(|counts| counts.iter().sum::<u64>() >= nr_least);
-        known
-            .filter_map(|counts| hist::percentile_ns(counts, 99.0))
-            .max()
-    }
-
     fn wake_mean_us(&self, tier: tier) -> u64 {
         hist::mean_ns(&self.wake_lat[tier as usize]).unwrap_or(0) / 1000
     }
@@ -143,16 +116,6 @@ fn subtract(values: &mut [u64], earlier: &[u64]) {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
 #[stat(top)]
 pub struct Metrics {
-    #[stat(desc = "Profile at the end of the interval")]
-    pub profile: String,
-    #[stat(
-        desc = "How busy the machine is: light, mixed or heavy; off if nothing is adapted to the load"
-    )]
-    pub regime: String,
-    #[stat(
-        desc = "Time within which a task that waits should get its turn, at the end of the interval, in us"
-    )]
-    pub latency_target_us: u64,
     #[stat(desc = "Number of online CPUs")]
     pub nr_cpus: u64,
     #[stat(desc = "Tasks made ready to run and inserted somewhere")]
@@ -235,12 +198,6 @@ pub struct Metrics {
         desc = "Performance that CPUs ask for at the end of the interval, on average: 0 to 1024, the most that each can do"
     )]
     pub cpuperf_target: u64,
-    #[stat(desc = "Programs' threads that are remembered, at the end of the interval")]
-    pub nr_procdb: u64,
-    #[stat(desc = "Those of them that are known well enough to begin as what they are")]
-    pub nr_procdb_known: u64,
-    #[stat(desc = "Threads that began as their program is remembered")]
-    pub nr_recalls: u64,
     #[stat(desc = "Voluntary sleeps of at most 10 ms, in percent")]
     pub io_pct: f64,
     #[stat(desc = "Longest wait of a runnable task since the start, in us")]
@@ -258,11 +215,6 @@ impl Metrics {
         let nr_sleeps: u64 = delta.sleeps.iter().sum();
 
         Metrics {
-            profile: delta.profile.to_string(),
-            regime: delta
-                .regime
-                .map_or_else(|| "off".to_owned(), |regime| regime.to_string()),
-            latency_target_us: delta.latency_target_ns / 1000,
             nr_cpus: delta.nr_online_cpus,
             nr_placed,
             idle_pct: percent(nr_idle, nr_placed),
@@ -302,9 +254,6 @@ impl Metrics {
             batch_l2_hit_pct: delta.l2_hit_pct(tier_TIER_BATCH),
             nr_cpuperf_set: count(stat_id_STAT_CPUPERF_SET),
             cpuperf_target: delta.cpuperf_target_sum / delta.nr_online_cpus.max(1),
-            nr_procdb: delta.nr_procdb,
-            nr_procdb_known: delta.nr_procdb_known,
-            nr_recalls: count(stat_id_STAT_RECALL),
             io_pct: percent(delta.sleeps[0] + delta.sleeps[1], nr_sleeps),
             max_wait_us: delta.max_wait_ns / 1000,
         }

@@ -14,8 +14,8 @@ use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf_intf::{
-    hint_source_HINT_MEMORY, hint_source_HINT_RULE, intf_consts_NSEC_PER_SEC, task_row, tier,
-    tier_NR_TIERS, tier_TIER_BATCH, tier_TIER_INTERACTIVE,
+    hint_source_HINT_RULE, intf_consts_NSEC_PER_SEC, task_row, tier, tier_NR_TIERS,
+    tier_TIER_BATCH, tier_TIER_INTERACTIVE,
 };
 use crate::text::printable;
 
@@ -39,7 +39,7 @@ pub struct Task {
     pub tier_floor: String,
     #[stat(desc = "The tier that it does not rise above")]
     pub tier_ceiling: String,
-    #[stat(desc = "What its program is known by: rule, memory, or none")]
+    #[stat(desc = "What its program is known by: rule, or none")]
     pub hint: String,
     #[stat(desc = "Latency-criticality score, in wakeups/s * switches/s / ms")]
     pub score: u64,
@@ -176,12 +176,10 @@ pub fn tier_name(tier: tier) -> &'static str {
 const NO_HINT: &str = "none";
 
 const RULE: u32 = hint_source_HINT_RULE;
-const MEMORY: u32 = hint_source_HINT_MEMORY;
 
 fn hint_name(source: u32) -> &'static str {
     match source {
         RULE => "rule",
-        MEMORY => "memory",
         _ => NO_HINT,
     }
 }

@@ -8,12 +8,15 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::thread::sleep;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use scx_stats::prelude::StatsClient;
 
 use crate::cli::TasksOpts;
-use crate::client::Client;
 use crate::server::TASKS_TARGET;
 use crate::tasks::Tasks;
+
+/// How long the scheduler may take to answer, in ms.
+const ANSWER_LIMIT_MS: u64 = 5000;
 
 /// Takes the cursor of a terminal home and clears what is below.
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
@@ -28,9 +31,11 @@ const NR_OTHER_LINES: usize = 2;
 ///
 /// If no scheduler of ours runs or it ends.
 pub fn run(opts: &TasksOpts) -> Result<()> {
-    let mut client = Client::connect()?;
+    let mut client = connect()?;
     loop {
-        let tasks: Tasks = client.ask(TASKS_TARGET, &[])?;
+        let tasks = client
+            .request::<Tasks>("stats", vec![("target".into(), TASKS_TARGET.into())])
+            .map_err(explain_refusal)?;
         let shown = show(&tasks, opts, &mut std::io::stdout());
         match shown {
             // The reader of the list has seen enough.
@@ -42,6 +47,33 @@ pub fn run(opts: &TasksOpts) -> Result<()> {
             None => return Ok(()),
         }
     }
+}
+
+fn connect() -> Result<StatsClient> {
+    StatsClient::new()
+        .connect(Some(ANSWER_LIMIT_MS))
+        .map_err(|err| {
+            let kind = err.downcast_ref().map(std::io::Error::kind);
+            match kind {
+                Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                    anyhow!("no scx_pandemonium is running: start it first")
+                }
+                Some(ErrorKind::PermissionDenied) => {
+                    anyhow!("asking the scheduler needs root: use sudo")
+                }
+                _ => err.context("connecting to the scheduler"),
+            }
+        })
+}
+
+/// Make one line of what the server said no with.
+fn explain_refusal(err: anyhow::Error) -> anyhow::Error {
+    let why = err.root_cause().to_string();
+    if why.contains("unknown stat target") {
+        return anyhow!("the running scheduler is not scx_pandemonium, or is older");
+    }
+    let why = why.lines().next().unwrap_or_default().to_owned();
+    anyhow!("the scheduler did not answer: {why}")
 }
 
 /// Print one list to `out`; on a watched terminal, as much as fits.

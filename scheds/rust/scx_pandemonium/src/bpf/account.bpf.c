@@ -23,7 +23,7 @@ __hidden s32 account_init_task(struct task_struct *p,
 
 	if (!taskc)
 		return -ENOMEM;
-	hint_init_task(p, taskc, args->fork);
+	hint_init_task(taskc, args->fork);
 	classify_init_task(taskc);
 	if (bpf_core_field_exists(args->cgroup))
 		group_init_task(taskc, args->cgroup);

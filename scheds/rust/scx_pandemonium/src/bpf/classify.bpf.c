@@ -33,41 +33,18 @@ static u64 bounded_interval(u64 from, u64 to)
 	return interval_ns < INTERVAL_MAX_NS ? interval_ns : INTERVAL_MAX_NS;
 }
 
-/* Return @tier as what is known of the program of @taskc makes it. */
-static u32 bound_tier(const struct task_ctx *taskc, u32 tier)
-{
-	return hint_bound_tier(tier, taskc->hint.known.least_tier,
-			       taskc->hint.known.greatest_tier,
-			       classify_is_long(taskc));
-}
-
 /*
- * Return @tier, which the task of @taskc has shown itself to be of, as what may
- * bring it elsewhere makes it, the weakest first:
- *
- *   1. what its program is remembered for, while it has shown little itself;
- *   2. its compositor;
- *   3. a rule, since the user knows better.
- *
- * Not inlined, since of most programs nothing is known.
+ * The task of @taskc has shown itself to be of @tier: its compositor, and what
+ * is known of its program, may bring it elsewhere.
  */
-static __noinline u32 known_tier(const struct task_ctx *taskc, u32 tier)
-{
-	u32 source = taskc->hint.known.source;
-
-	if (source == HINT_MEMORY && !classify_is_proven(taskc))
-		tier = bound_tier(taskc, tier);
-	tier = compositor_raise(tier, taskc->compositor.tier_floor);
-	return source == HINT_RULE ? bound_tier(taskc, tier) : tier;
-}
-
-/* The task of @taskc has shown itself to be of @tier. */
 static void set_tier(struct task_ctx *taskc, u32 tier)
 {
-	if (taskc->hint.known.source == HINT_NONE)
-		tier = compositor_raise(tier, taskc->compositor.tier_floor);
-	else
-		tier = known_tier(taskc, tier);
+	tier = compositor_raise(tier, taskc->compositor.tier_floor);
+	/* For most nothing is known, and the rest need not be looked at. */
+	if (taskc->hint.known.source != HINT_NONE)
+		tier = hint_bound_tier(tier, taskc->hint.known.least_tier,
+				       taskc->hint.known.greatest_tier,
+				       classify_is_long(taskc));
 	taskc->classify.tier = tier;
 }
 
@@ -89,22 +66,9 @@ static void update_tier(struct task_ctx *taskc)
 
 __hidden void classify_init_task(struct task_ctx *taskc)
 {
-	taskc->classify.avg_runtime_ns =
-		taskc->hint.known.avg_runtime_ns ?: NEW_TASK_RUNTIME_NS;
+	taskc->classify.avg_runtime_ns = NEW_TASK_RUNTIME_NS;
 	taskc->classify.wake_interval_ns = NEW_TASK_INTERVAL_NS;
 	taskc->classify.switch_interval_ns = NEW_TASK_INTERVAL_NS;
-	set_tier(taskc, TIER_INTERACTIVE);
-}
-
-__hidden void classify_recall(struct task_ctx *taskc)
-{
-	taskc->classify.age = 0;
-	taskc->classify.burst_ns = 0;
-	taskc->classify.runtime_dev_ns = 0;
-	taskc->classify.avg_runtime_ns = taskc->hint.known.avg_runtime_ns;
-	/* A token is for what may turn out to be waited for. */
-	if (taskc->hint.known.greatest_tier == TIER_BATCH)
-		taskc->classify.is_admitted = 0;
 	set_tier(taskc, TIER_INTERACTIVE);
 }
 
@@ -190,7 +154,6 @@ __hidden void classify_admit(struct task_ctx *taskc,
 {
 	/* Two CPUs may take the last token together: one first run too many. */
 	if (parentc->classify.served_tier == TIER_BATCH ||
-	    taskc->hint.known.greatest_tier == TIER_BATCH ||
 	    !gate_has_token(llcc->classify.gate_full_at, now,
 			    llcc->topo.nr_cpus))
 		return;
@@ -280,7 +243,7 @@ __hidden void classify_running(struct task_struct *p, struct task_ctx *taskc,
 
 __hidden u64 classify_slice_ns(const struct task_ctx *taskc)
 {
-	return slice_for_tier(
-		taskc->classify.served_tier, taskc->classify.avg_runtime_ns,
-		knobs.slice_min_ns, knobs.slice_ns, knobs.batch_slice_ns);
+	return slice_for_tier(taskc->classify.served_tier,
+			      taskc->classify.avg_runtime_ns, knobs.slice_ns,
+			      knobs.batch_slice_ns);
 }

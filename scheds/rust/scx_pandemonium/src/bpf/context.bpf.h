@@ -97,7 +97,6 @@ struct compositor_task {
 
 struct hint_task {
 	u64 reported_at; /* when the loader was told to look at it */
-	u64 program;	 /* see struct memory_key; 0: none, a kernel thread */
 	struct hint known;
 };
 
@@ -194,7 +193,6 @@ extern const volatile bool has_smt;	    /* cores have several CPUs */
 extern const volatile bool has_wide_l2;	    /* L2 domains several cores */
 extern const volatile bool has_small_cores; /* cores differ in size */
 extern const volatile bool has_cpufreq;	    /* a driver sets frequencies */
-extern const volatile bool has_memory;	    /* programs are remembered */
 extern struct knobs knobs;
 
 /*

@@ -14,7 +14,7 @@ static u64 turn_ns(s32 cpu)
 
 	return llcc ? slice_contended(queue_nr_batch(llcc), llcc->topo.nr_cpus,
 				      knobs.latency_target_ns,
-				      knobs.slice_min_ns, knobs.batch_slice_ns)
+				      knobs.batch_slice_ns)
 		    : 0;
 }
 

@@ -44,11 +44,6 @@ enum intf_consts {
 	/* A factor of a hint that changes nothing. */
 	HINT_FACTOR_ONE = 1024,
 
-	/* Memories that a program's threads are looked up in. */
-	MAX_MEMORIES = 1024,
-	/* Bit of a program that the loader has numbered: a script, a game. */
-	PROGRAM_NAMED_BIT = 63,
-
 	/* Names of compositors; a look compares with each. */
 	MAX_COMM_PATTERNS = 128,
 
@@ -112,7 +107,6 @@ enum stat_id {
 	STAT_RT_RELEASE,    /* another class took the CPU */
 	STAT_SURGE,	    /* a surge of enqueues began */
 	STAT_CPUPERF_SET,   /* a CPU asked for a performance */
-	STAT_RECALL,	    /* a thread began as its program is remembered */
 
 	NR_STAT_IDS,
 };
@@ -129,8 +123,6 @@ enum affinity_mode {
  * read at the next decision. Defaults are in main.bpf.c.
  */
 struct knobs {
-	/* The shortest slice, and one that ends because others wait. */
-	u64 slice_min_ns;
 	/* The longest slice of an interactive or latency-critical task. */
 	u64 slice_ns;
 	/* The slice of a batch task while no other task waits. */
@@ -323,7 +315,6 @@ struct comm_pattern {
 enum hint_source {
 	HINT_NONE = 0,
 	HINT_RULE = 1,
-	HINT_MEMORY = 2, /* what it did before: until it has shown itself */
 };
 
 /* What is known of a program; see policy/hint.h. */
@@ -332,34 +323,6 @@ struct hint {
 	u32 greatest_tier; /* ... nor rise above; may not be less */
 	u32 weight_factor; /* in 1/HINT_FACTOR_ONE */
 	u32 source; /* one of enum hint_source; 0: the rest says nothing */
-	u64 avg_runtime_ns; /* it begins with this average; 0: unknown */
-};
-
-/* Which threads a memory is of; src/procdb/ says why these. */
-struct memory_key {
-	u64 program; /* inode of its file, or PROGRAM_NAMED and a number */
-	u32 uid;     /* the user who started it */
-	u32 reserved;
-	u8 comm[COMM_LEN]; /* of the thread */
-};
-
-/* What the loader asks hint_set_program() for. */
-struct program_request {
-	u64 program;
-	s32 tgid;
-	u32 reserved;
-};
-
-/* One thread that has shown what it is, for the memory of programs. */
-struct learned_row {
-	u64 program;
-	u64 score;
-	u64 avg_runtime_ns; /* between two sleeps, the open burst included */
-	s32 tgid;
-	u32 uid;
-	u32 tier;
-	u32 reserved;
-	u8 comm[COMM_LEN];
 };
 
 /* What the loader asks hint_set() for. */

@@ -62,15 +62,11 @@ const volatile bool has_small_cores = false;
 /* Whether a driver sets frequencies of CPUs; set by the loader. */
 const volatile bool has_cpufreq = false;
 
-/* Whether programs are remembered; set by the loader. */
-const volatile bool has_memory = false;
-
 /* Number of names of compositors; set by the loader. */
 const volatile u32 nr_comm_patterns = 0;
 
 /* Where each number comes from is in docs/DESIGN.md. */
 struct knobs knobs = {
-	.slice_min_ns = 1 * NSEC_PER_MSEC,
 	.slice_ns = 4 * NSEC_PER_MSEC,
 	.batch_slice_ns = 20 * NSEC_PER_MSEC,
 	.latency_target_ns = 8 * NSEC_PER_MSEC,

@@ -199,7 +199,7 @@ static void bound_for_local(struct cpu_ctx *cpuc, u64 now)
 	if (!READ_ONCE(cpuc->slice.ends_at))
 		return;
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpuc->topo.cpu))
-		slice_end_in(cpuc, now, knobs.slice_min_ns);
+		slice_end_in(cpuc, now, SLICE_MIN_NS);
 	else
 		slice_clear_end(cpuc);
 }
@@ -214,22 +214,20 @@ static bool bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 nr_given,
 {
 	u32 nr_waiting = queue_nr_waiting(cpuc, llcc) + nr_given;
 	u32 nr_own = queue_nr_own(cpuc) + nr_given;
-	u64 min_ns = knobs.slice_min_ns;
 
 	if (!nr_waiting) {
 		bound_for_local(cpuc, now);
 		return false;
 	}
 	/* The shortest slice gets no shorter, at the price of a division. */
-	if (slice_ns > min_ns)
+	if (slice_ns > SLICE_MIN_NS)
 		slice_ns = slice_contended(nr_waiting, llcc->topo.nr_cpus,
-					   knobs.latency_target_ns, min_ns,
-					   slice_ns);
+					   knobs.latency_target_ns, slice_ns);
 	/* No other CPU can take what waits in the own queue. */
-	if (nr_own && slice_ns > min_ns)
+	if (nr_own && slice_ns > SLICE_MIN_NS)
 		slice_ns = slice_contended(nr_own, 1, knobs.latency_target_ns,
-					   min_ns, slice_ns);
-	slice_ns = slice_for_weight(slice_ns, cpuc->account.weight, min_ns);
+					   slice_ns);
+	slice_ns = slice_for_weight(slice_ns, cpuc->account.weight);
 	slice_end_in(cpuc, now, slice_left(slice_ns, used_ns));
 	return used_ns >= slice_ns;
 }

@@ -293,12 +293,12 @@ fn by_file(problems: &[Problem]) -> Vec<(&Problem, usize)> {
 
 /// The name of a program in a path of Linux or of Windows, which a game under
 /// Wine has; `None` if it ends with a separator.
-pub fn basename(path: &str) -> Option<&str> {
+fn basename(path: &str) -> Option<&str> {
     let name = path.rsplit(['/', '\\']).next();
     name.filter(|name| !name.is_empty())
 }
 
 /// The path as text, if it is text.
-pub fn text_of(path: &Path) -> Option<String> {
+fn text_of(path: &Path) -> Option<String> {
     path.to_str().map(str::to_owned)
 }

@@ -6,20 +6,17 @@
 //! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
 //!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
 //! - `load-step ...`: see frequency.rs. `late-game ...`: see games.rs.
-//! - `unprivileged ...`: see profiles.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`:
-//!   see rules.rs. `begin-hogs ...`: see procdb.rs.
+//!   see rules.rs.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 
 use crate::support::agent;
-use crate::{
-    classes, frequency, games, gate, groups, handoffs, idle, kicks, procdb, profiles, roles, rules,
-};
+use crate::{classes, frequency, games, gate, groups, handoffs, idle, kicks, roles, rules};
 
 /// Not a test but what the guest runs.
 #[test]
@@ -39,7 +36,6 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["idle-waits", words @ ..] => kicks::idle_waits(words),
         ["load-step", words @ ..] => frequency::load_step(words),
         ["late-game", words @ ..] => games::late_game(words),
-        ["unprivileged", words @ ..] => profiles::unprivileged(words),
         ["children"] => gate::children(),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),
@@ -53,7 +49,6 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["joins", words @ ..] => rules::joins(words),
         ["lives", words @ ..] => rules::lives(words),
         ["starts"] => rules::starts(),
-        ["begin-hogs", words @ ..] => procdb::begin_hogs(words),
         _ => return None,
     };
     Some(answer)

@@ -8,13 +8,12 @@
  * How: without waiters a slice follows the tier: 1.5 times the average run of a
  * latency-critical task, twice that of an interactive one, a fixed long one for
  * batch work. While tasks wait, the latency target is divided among those that
- * wait and run. It never falls below a least slice; from where the target is
- * out of reach it rises again, towards twice that, since shorter slices would
+ * wait and run. It never falls below SLICE_MIN_NS; from where the target is out
+ * of reach it rises again, towards SLICE_CROWD_NS, since shorter slices would
  * only add switches. A niced-down task gets shorter slices that come more
  * often.
  *
- *	Runnable tasks of a CPU, with a target of 8 ms and a least slice of
- *	1 ms, all of nice 0:
+ *	Runnable tasks of a CPU, with a target of 8 ms, all of nice 0:
  *
  *	tasks	slice	until each has had its turn
  *	    2	4 ms	 8 ms
@@ -24,12 +23,11 @@
  *	   40	1.8 ms	72 ms
  *
  * Limits:
- *   - With more runnable tasks for each CPU than the target has least
- *     slices, here eight, it is missed.
+ *   - With more than eight runnable tasks for each CPU the target is missed.
  *   - All waiting tasks are taken to be served by all CPUs of the domain. Tasks
  *     that only some of these may run wait longer; for those of one CPU alone
  *     the caller divides once more.
- *   - At the least slice a niced-down task gets no shorter one. One of nice 19
+ *   - At SLICE_MIN_NS a niced-down task gets no shorter slice. One of nice 19
  *     is 68 ms of vtime behind after it and waits accordingly.
  *   - A run goes on for SLICE_LEFT_MIN_NS at least, so a turn that preemption
  *     cuts in pieces may be longer than its slice by that.
@@ -43,6 +41,13 @@
 #include "weight.h"
 
 enum slice_consts {
+	/*
+	 * Below this, switching costs more than a percent of the slice (a
+	 * switch with its callbacks is some 8 000 instructions).
+	 */
+	SLICE_MIN_NS = 1 * NSEC_PER_MSEC,
+	/* What a slice is near to in a crowd. */
+	SLICE_CROWD_NS = 2 * SLICE_MIN_NS,
 	/* A run that was preempted goes on for this long at least. */
 	SLICE_LEFT_MIN_NS = 100 * NSEC_PER_USEC,
 };
@@ -60,40 +65,40 @@ static inline u64 slice_clamp(u64 value, u64 low, u64 high)
  *
  * A latency-critical task gets 1.5 times its average run, an interactive one
  * twice that: enough to finish as usual, so that running on is news. Both stay
- * between @min_ns and @slice_ns. A batch task gets @batch_slice_ns.
+ * between SLICE_MIN_NS and @slice_ns. A batch task gets @batch_slice_ns.
  */
-static inline u64 slice_for_tier(enum tier tier, u64 avg_runtime_ns, u64 min_ns,
+static inline u64 slice_for_tier(enum tier tier, u64 avg_runtime_ns,
 				 u64 slice_ns, u64 batch_slice_ns)
 {
 	if (tier == TIER_BATCH)
 		return batch_slice_ns;
 	if (tier == TIER_LAT_CRITICAL)
-		return slice_clamp(avg_runtime_ns + avg_runtime_ns / 2, min_ns,
-				   slice_ns);
-	return slice_clamp(avg_runtime_ns * 2, min_ns, slice_ns);
+		return slice_clamp(avg_runtime_ns + avg_runtime_ns / 2,
+				   SLICE_MIN_NS, slice_ns);
+	return slice_clamp(avg_runtime_ns * 2, SLICE_MIN_NS, slice_ns);
 }
 
 /*
  * Return how long a batch task may run on while @nr_waiting others wait for
  * @nr_cpus CPUs, so that each gets a turn within about @target_ns.
  *
- * That falls to @min_ns as more wait. Where still more do, the target is out of
- * reach whatever the slice is, and switches would only be what is left of short
- * ones: it rises again, towards twice @min_ns.
+ * That falls to SLICE_MIN_NS as more wait. Where still more do, the target is
+ * out of reach whatever the slice is, and switches would only be what is left
+ * of short ones: it rises again, towards SLICE_CROWD_NS.
  *
- * The result lies between @min_ns and @max_ns.
+ * The result lies between SLICE_MIN_NS and @max_ns.
  */
 static inline u64 slice_contended(u64 nr_waiting, u32 nr_cpus, u64 target_ns,
-				  u64 min_ns, u64 max_ns)
+				  u64 max_ns)
 {
 	u64 nr_turns = nr_waiting + nr_cpus, slice_ns;
 
 	if (!nr_cpus)
-		return min_ns;
+		return SLICE_MIN_NS;
 	slice_ns = target_ns * nr_cpus / nr_turns;
-	if (slice_ns < min_ns)
-		slice_ns = 2 * min_ns - slice_ns;
-	return slice_clamp(slice_ns, min_ns, max_ns);
+	if (slice_ns < SLICE_MIN_NS)
+		slice_ns = SLICE_CROWD_NS - slice_ns;
+	return slice_clamp(slice_ns, SLICE_MIN_NS, max_ns);
 }
 
 /*
@@ -101,13 +106,13 @@ static inline u64 slice_contended(u64 nr_waiting, u32 nr_cpus, u64 target_ns,
  *
  * A niced-down task is charged many times what it uses, so a full slice puts it
  * far behind and its next turn is long in coming. It gets shorter turns that
- * come more often, down to @min_ns.
+ * come more often, down to SLICE_MIN_NS.
  */
-static inline u64 slice_for_weight(u64 slice_ns, u32 weight, u64 min_ns)
+static inline u64 slice_for_weight(u64 slice_ns, u32 weight)
 {
 	if (weight >= WEIGHT_NICE_0)
 		return slice_ns;
-	return slice_clamp((slice_ns * weight) >> WEIGHT_SHIFT, min_ns,
+	return slice_clamp((slice_ns * weight) >> WEIGHT_SHIFT, SLICE_MIN_NS,
 			   slice_ns);
 }
 
