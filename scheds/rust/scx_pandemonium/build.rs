@@ -15,7 +15,6 @@ const POLICY: &[&str] = &[
     "hint",
     "hierarchy",
     "hist",
-    "hot",
     "slice",
     "surge",
     "vtime",

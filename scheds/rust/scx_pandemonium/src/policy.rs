@@ -36,6 +36,5 @@ pub fn comm_matches(pattern: &crate::bpf_intf::comm_pattern, comm: [u64; 2]) -> 
 
 mod frequency_tests;
 mod hint_tests;
-mod hot_tests;
 mod tests;
 mod weight_tests;

@@ -3,7 +3,6 @@
 #include "dispatch.bpf.h"
 #include "account.bpf.h"
 #include "classify.bpf.h"
-#include "hot.bpf.h"
 #include "idle.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
@@ -23,21 +22,6 @@ static bool serve(struct cpu_ctx *cpuc, u64 dsq_id, enum stat_id id)
 {
 	if (!scx_bpf_dsq_move_to_local(dsq_id, 0))
 		return false;
-	stat_inc(cpuc, id);
-	return true;
-}
-
-/*
- * Take a task of the batch queue of @llcc, the domain of @cpuc's CPU: one that
- * is in its cache, if there is such a one near the front. Count it as @id.
- */
-static bool serve_batch(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
-			enum stat_id id)
-{
-	u64 dsq_id = queue_batch(llcc->topo.idx);
-
-	if (!hot_move_to_local(cpuc->topo.cpu, dsq_id, HOT_SCAN_MAX))
-		return serve(cpuc, dsq_id, id);
 	stat_inc(cpuc, id);
 	return true;
 }
@@ -169,7 +153,7 @@ static bool serve_deficit(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 {
 	if (!nr_batch ||
 	    !deficit_is_due(llcc->dispatch.deficit, llcc->topo.nr_cpus) ||
-	    !serve_batch(cpuc, llcc, STAT_SERVE_DEFICIT))
+	    !serve(cpuc, queue_batch(llcc->topo.idx), STAT_SERVE_DEFICIT))
 		return false;
 	count_service(llcc, true);
 	return true;
@@ -219,36 +203,17 @@ static void choose(struct candidate *best, struct cpu_ctx *cpuc,
 		 STAT_SERVE_BATCH);
 }
 
-/*
- * Return whether the task of @prevc should run on rather than the @best: its
- * rank is earlier, or as good and the other would have to leave its cache.
- */
-static bool goes_on(struct cpu_ctx *cpuc, const struct task_ctx *prevc,
-		    const struct candidate *best)
-{
-	u64 rank = share_rank(prevc);
-
-	if (vtime_before(rank, best->rank))
-		return true;
-	return best->stat == STAT_SERVE_BATCH &&
-	       prevc->classify.served_tier == TIER_BATCH &&
-	       hot_keeps(cpuc, best->dsq_id, rank);
-}
-
 /* Serve the queue that was chosen; any of the three, if its task is gone. */
 static bool serve_chosen(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			 const struct candidate *best, u32 nr_batch)
 {
-	bool is_batch;
-
 	if (!best->dsq_id)
 		return false;
-	is_batch = best->stat == STAT_SERVE_BATCH;
-	if (is_batch ? !serve_batch(cpuc, llcc, best->stat)
-		     : !serve(cpuc, best->dsq_id, best->stat))
+	if (!serve(cpuc, best->dsq_id, best->stat))
 		return serve_any(cpuc);
 	if (best->stat != STAT_SERVE_OWN)
-		count_service(llcc, !nr_batch || is_batch);
+		count_service(llcc,
+			      !nr_batch || best->stat == STAT_SERVE_BATCH);
 	return true;
 }
 
@@ -257,9 +222,8 @@ static bool serve_chosen(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
  *
  *   1. What goes before any rank, see serve_first().
  *   2. The first task of the interactive, the own or the batch queue, whichever
- *	has the earliest rank; of the batch queue one that is as good and in the
- *	cache of @cpu (hot).
- *   3. @prev again, if its rank is earlier than that, or as good: no switch.
+ *	has the earliest rank.
+ *   3. @prev again, if its rank is earlier than that: no switch.
  *   4. Any task of these queues, if this CPU may not run the first.
  *   5. Other domains, near before far: no CPU stays idle while a task waits
  *	that may leave its own.
@@ -294,7 +258,8 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		return;
 
 	choose(&best, cpuc, &nr, prevc);
-	if (prevc && best.dsq_id && goes_on(cpuc, prevc, &best)) {
+	if (prevc && best.dsq_id &&
+	    vtime_before(share_rank(prevc), best.rank)) {
 		count_service(llcc, prevc->classify.served_tier == TIER_BATCH);
 		keep_running(prev, prevc, cpuc, llcc, now);
 		return;

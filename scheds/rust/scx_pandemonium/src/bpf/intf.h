@@ -216,12 +216,6 @@ struct handoff_cpu {
 	u64 began_at; /* first handoff since ops.dispatch() was asked */
 };
 
-/* The best of the tasks that a CPU looked at last, policy/hot.h. */
-struct hot_cpu {
-	u64 best;   /* its score; 0: there is none */
-	u64 latest; /* the last rank that is as good as the first */
-};
-
 struct rescue_cpu {
 	u64 look_at; /* when to look for starved tasks again */
 };
@@ -283,7 +277,6 @@ struct cpu_ctx {
 	struct account_cpu account;
 	struct dispatch_cpu dispatch;
 	struct handoff_cpu handoff;
-	struct hot_cpu hot;
 	struct rescue_cpu rescue;
 	struct classify_cpu classify;
 	struct frequency_cpu frequency;

@@ -17,7 +17,6 @@
  *   queue	where do tasks wait, and in which order?
  *   slice	how long does a run last, and what ends it?
  *   dispatch	what does a CPU run next?
- *   hot		whose data is in the cache of a CPU?
  *   rescue	which task has waited too long?
  *   frequency	how fast does a CPU have to be?
  *   account	which task uses how much CPU time, and how long did it wait?
@@ -263,7 +262,6 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "group.bpf.c"
 #include "handoff.bpf.c"
 #include "hint.bpf.c"
-#include "hot.bpf.c"
 #include "idle.bpf.c"
 #include "place.bpf.c"
 #include "preempt.bpf.c"
