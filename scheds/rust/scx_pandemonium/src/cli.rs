@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
 use crate::bpf_intf::{
@@ -13,11 +13,19 @@ use crate::bpf_intf::{
     affinity_mode_AFFINITY_WEAK,
 };
 use crate::compositor::CommPattern;
+use crate::control::profile::Profile;
+use crate::monitor::{MonitorOpts, TELEMETRY_GROUP};
+use crate::procdb::ProcdbOpts;
+use crate::procdb::command::ProcdbCommand;
 use crate::rules::RulesOpts;
 use crate::rules::command::RulesCommand;
+use crate::selection::Selection;
 
 /// Longest interval between two telemetry lines, in seconds.
 const INTERVAL_MAX_SEC: f64 = 3600.0;
+
+/// CPUs that the kernel can have at most, `NR_CPUS` with `MAXSMP`.
+const NR_CPUS_MAX: i64 = 8192;
 
 /// A sched_ext scheduler that keeps a desktop smooth while the machine is
 /// saturated.
@@ -31,25 +39,48 @@ const INTERVAL_MAX_SEC: f64 = 3600.0;
 #[command(
     name = "scx_pandemonium",
     disable_version_flag = true,
-    args_conflicts_with_subcommands = true
+    args_conflicts_with_subcommands = true,
+    group = ArgGroup::new(TELEMETRY_GROUP).multiple(true)
 )]
 pub struct Opts {
     /// What to do instead of scheduling.
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// Print a line of telemetry every SEC seconds while scheduling.
-    #[clap(long, value_name = "SEC", value_parser = parse_interval)]
+    /// Print telemetry every SEC seconds while scheduling.
+    #[clap(long, value_name = "SEC", value_parser = parse_interval, group = TELEMETRY_GROUP)]
     pub stats: Option<Duration>,
 
-    /// Print a line of telemetry every SEC seconds of a scheduler that already
-    /// runs. No scheduler is started.
-    #[clap(long, value_name = "SEC", value_parser = parse_interval)]
+    /// Print telemetry every SEC seconds of a scheduler that already runs. No
+    /// scheduler is started.
+    #[clap(long, value_name = "SEC", value_parser = parse_interval, group = TELEMETRY_GROUP)]
     pub monitor: Option<Duration>,
+
+    /// How telemetry is printed, and where to.
+    #[clap(flatten)]
+    pub telemetry: MonitorOpts,
 
     /// Describe each field of the telemetry and exit.
     #[clap(long)]
     pub help_stats: bool,
+
+    /// Print the table of knobs, with their values in each profile, and exit.
+    #[clap(long)]
+    pub help_knobs: bool,
+
+    /// Do not adapt knobs to the load; those of the profile stay as they are.
+    #[clap(long)]
+    pub no_adaptive: bool,
+
+    /// Shorten turns while tasks that slept wait for long on a busy machine: a pool
+    /// of threads answers sooner, and shares by nice level are less exact.
+    #[clap(long, conflicts_with = "no_adaptive")]
+    pub adaptive_turns: bool,
+
+    /// What the machine is used for: a set of knobs. `scx_pandemonium profile`
+    /// changes it while the scheduler runs.
+    #[clap(long, value_enum, value_name = "PROFILE", default_value_t = Profile::Auto)]
+    pub profile: Profile,
 
     /// Treat the program NAME as a compositor as well: a task of it does not
     /// count as batch work however long it runs. A `*` at the end stands for
@@ -62,15 +93,28 @@ pub struct Opts {
     #[clap(flatten)]
     pub rules: RulesOpts,
 
+    /// Where the memory of programs is.
+    #[clap(flatten)]
+    pub procdb: ProcdbOpts,
+
     /// How much it is worth to run a task near the CPU where it ran last. Makes
-    /// no difference where all CPUs share one cache and are of one size.
-    #[clap(long, value_enum, value_name = "MODE", default_value_t = Affinity::Weak)]
-    pub affinity: Affinity,
+    /// no difference where all CPUs share one cache and are of one size. Default:
+    /// that of the profile.
+    #[clap(long, value_enum, value_name = "MODE")]
+    pub affinity: Option<Affinity>,
 
     /// Whether CPUs ask the kernel for a frequency, by how busy they are. Only the
     /// governor schedutil listens.
     #[clap(long, value_enum, value_name = "MODE", default_value_t = Cpufreq::Auto)]
     pub cpufreq: Cpufreq,
+
+    /// Scale what grows with the number of CPUs as if there were N: how many new
+    /// tasks may go before batch work at once, what counts as a surge of them, how
+    /// long turns are while tasks wait, how often others go before batch work. To
+    /// try on a small machine what a large one does, or in a virtual machine that
+    /// has less than its CPUs. All CPUs are used, and shares stay as they are.
+    #[clap(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=NR_CPUS_MAX))]
+    pub nr_cpus: Option<u32>,
 
     /// Length of the dump printed after an error, in bytes; 0 is the kernel's
     /// default of 32 KiB.
@@ -133,17 +177,43 @@ pub enum Command {
     /// sleeps, BURST that since the last wakeup, WAIT how long the task waited
     /// for a CPU last. NOW is the tier in which the task is served: one that has
     /// used more than its share is served as batch work whatever its tier is. BY
-    /// is `rule` if rules say something of its program.
+    /// is what makes its tier, if that is not what it does: `rule`, `compositor`,
+    /// `kernel`, or `memory` of its program while it is new. GROUP is what its
+    /// cgroup makes of its weight, in percent.
     Tasks(TasksOpts),
+
+    /// Print the profile of the running scheduler, or change it.
+    ///
+    /// It is changed at once and until the scheduler ends. What was given on its
+    /// command line for a single knob, as by --affinity, stays.
+    Profile {
+        /// The profile to change to.
+        #[clap(value_enum, value_name = "PROFILE")]
+        profile: Option<Profile>,
+    },
+
+    /// Check whether this machine can run the scheduler.
+    ///
+    /// One line for each thing that is looked at: ok, a note, or a problem with what
+    /// to do about it. Ends with 1 if there is a problem.
+    Check,
 
     /// Check the rules of programs, or explain what they say of a process.
     #[command(subcommand)]
     Rules(RulesCommand),
+
+    /// Show or clear the memory of programs: what they were seen to be.
+    #[command(subcommand)]
+    Procdb(ProcdbCommand),
 }
 
 /// Options of `tasks`.
 #[derive(Args, Debug)]
 pub struct TasksOpts {
+    /// Which tasks, and in which order.
+    #[clap(flatten)]
+    pub selection: Selection,
+
     /// List them again every SEC seconds (1 if not given), until interrupted.
     #[clap(
         long,
@@ -173,8 +243,10 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use proptest::prelude::*;
 
     use super::*;
+    use crate::fuzz;
 
     #[test]
     fn the_option_table_is_consistent() {
@@ -202,10 +274,75 @@ mod tests {
     }
 
     #[test]
+    fn a_number_of_cpus_is_one_that_a_kernel_may_have() {
+        let parse = |nr| Opts::try_parse_from(["scx_pandemonium", "--nr-cpus", nr]);
+        for nr_cpus in ["1", "64", "8192"] {
+            let opts = parse(nr_cpus).unwrap();
+            assert_eq!(opts.nr_cpus, nr_cpus.parse().ok());
+        }
+        for bad in ["0", "8193", "-1", "many", "1.5", ""] {
+            assert!(parse(bad).is_err(), "{bad} was accepted");
+        }
+    }
+
+    #[test]
+    fn a_format_is_one_of_a_list_and_needs_telemetry() {
+        let parse = |words: &[&str]| Opts::try_parse_from([&["scx_pandemonium"], words].concat());
+        for words in [
+            &["--stats", "1", "--monitor-format", "json"][..],
+            &["--monitor", "1", "--monitor-format", "openmetrics"],
+            &["--stats", "1", "--monitor", "1", "--monitor-output", "x"],
+            &[],
+        ] {
+            assert!(parse(words).is_ok(), "{words:?}");
+        }
+        for (words, said) in [
+            (&["--monitor-format", "json"][..], "--stats"),
+            (&["--monitor-output", "x"], "--monitor"),
+            (&["--stats", "1", "--monitor-format", "xml"], "openmetrics"),
+        ] {
+            let why = parse(words).unwrap_err().to_string();
+            assert!(why.contains(said), "{words:?}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_profile_is_one_of_a_list_for_both_the_flag_and_the_subcommand() {
+        let parse = |words: &[&str]| Opts::try_parse_from([&["scx_pandemonium"], words].concat());
+        assert_eq!(parse(&[]).unwrap().profile, Profile::Auto);
+        let gaming = parse(&["--profile", "gaming"]).unwrap();
+        assert_eq!(gaming.profile, Profile::Gaming);
+        for (words, expected) in [
+            (&["profile"][..], None),
+            (&["profile", "lowlatency"], Some(Profile::Lowlatency)),
+        ] {
+            let Some(Command::Profile { profile }) = parse(words).unwrap().command else {
+                panic!("{words:?} asks for no profile");
+            };
+            assert_eq!(profile, expected);
+        }
+        for words in [&["--profile", "fast"][..], &["profile", "fast"]] {
+            let why = parse(words).unwrap_err().to_string();
+            assert!(why.contains("powersave"), "{words:?}: {why}");
+        }
+    }
+
+    #[test]
     fn an_interval_is_finite_positive_and_at_most_an_hour() {
         assert_eq!(parse_interval("0.5"), Ok(Duration::from_millis(500)));
         for bad in ["0", "-1", "nan", "inf", "3601", "1e300", "", "one"] {
             assert!(parse_interval(bad).is_err(), "{bad} was accepted");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(fuzz::config(2000))]
+
+        #[test]
+        fn fuzz_an_interval_of_anything(text in "[-+0-9.eEnaif\\PC]{0,12}") {
+            if let Ok(interval) = parse_interval(&text) {
+                prop_assert!(interval <= Duration::from_secs_f64(INTERVAL_MAX_SEC));
+            }
         }
     }
 }

@@ -161,8 +161,10 @@ pub fn patterns(more: &[CommPattern]) -> Result<Vec<comm_pattern>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::policy;
+    use crate::{fuzz, policy};
 
     /// A name as the kernel keeps it, with `garbage` behind its final 0.
     fn comm(name: &str, garbage: u8) -> [u64; 2] {
@@ -229,5 +231,30 @@ mod tests {
         assert_eq!(patterns(&more).unwrap().len(), NR_PATTERNS_MAX);
         let too_many = [more, vec!["mine".parse().unwrap()]].concat();
         assert!(patterns(&too_many).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(fuzz::config(2000))]
+
+        #[test]
+        fn fuzz_a_name_of_anything(text in any::<String>(), short in "[a-z*\\PC]{0,20}") {
+            for text in [text, short] {
+                let Ok(pattern) = text.parse::<CommPattern>() else {
+                    continue;
+                };
+                let bpf = pattern.to_bpf();
+                prop_assert!(pattern.name.len() <= NAME_LEN_MAX);
+                // A program that is called so is found, and one without a name is not.
+                prop_assert!(policy::comm_matches(&bpf, comm_of(&pattern.name)));
+                prop_assert!(!policy::comm_matches(&bpf, comm_of(b"")));
+            }
+        }
+    }
+
+    /// These bytes as the kernel keeps them.
+    fn comm_of(name: &[u8]) -> [u64; 2] {
+        let mut comm = [0; COMM_LEN];
+        comm[..name.len()].copy_from_slice(name);
+        words(&comm)
     }
 }

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use crate::cli::Cpufreq;
 
 /// The governor that listens.
-const LISTENER: &str = "schedutil";
+pub const LISTENER: &str = "schedutil";
 
 /// Where the kernel has a directory for each group of CPUs of one frequency.
-const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
+pub const POLICIES: &str = "/sys/devices/system/cpu/cpufreq";
 
 /// When CPUs are asked for, and where governors are read.
 pub struct Governors {
@@ -61,12 +61,15 @@ impl Governors {
 /// Without a driver there is no directory, or an empty one. What is in it and has no
 /// governor is the tunables of one, or a policy whose last CPU has just gone.
 fn read_governors(policies: &Path) -> Vec<String> {
+    read_of_each(policies, "scaling_governor")
+}
+
+/// What the file `name` says of each policy that has one.
+pub fn read_of_each(policies: &Path, name: &str) -> Vec<String> {
     let entries = fs::read_dir(policies).into_iter().flatten().flatten();
-    let files = entries.map(|entry| entry.path().join("scaling_governor"));
-    let governors = files.filter_map(|file| fs::read_to_string(file).ok());
-    governors
-        .map(|governor| governor.trim().to_owned())
-        .collect()
+    let files = entries.map(|entry| entry.path().join(name));
+    let texts = files.filter_map(|file| fs::read_to_string(file).ok());
+    texts.map(|text| text.trim().to_owned()).collect()
 }
 
 #[cfg(test)]

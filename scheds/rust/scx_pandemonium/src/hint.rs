@@ -9,17 +9,20 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use crate::bpf_intf::{
-    hint, hint_source_HINT_NONE, hint_source_HINT_RULE, intf_consts_HINT_FACTOR_ONE,
-    tier_TIER_BATCH, tier_TIER_INTERACTIVE, tier_TIER_LAT_CRITICAL,
+    hint, hint_source_HINT_MEMORY, hint_source_HINT_NONE, hint_source_HINT_RULE,
+    intf_consts_HINT_FACTOR_ONE, tier_TIER_BATCH as TIER_BATCH,
+    tier_TIER_INTERACTIVE as TIER_INTERACTIVE, tier_TIER_LAT_CRITICAL as TIER_LAT_CRITICAL,
 };
 use crate::tasks::tier_name;
 
 /// What a task may show itself to be, from the lowest up; `enum tier`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
 pub enum Tier {
     /// Works for as long as it is let.
     Batch,
@@ -36,12 +39,22 @@ impl fmt::Display for Tier {
 }
 
 impl Tier {
+    /// The tier that the BPF half calls so.
+    pub fn from_bpf(tier: u32) -> Option<Tier> {
+        match tier {
+            TIER_BATCH => Some(Tier::Batch),
+            TIER_INTERACTIVE => Some(Tier::Interactive),
+            TIER_LAT_CRITICAL => Some(Tier::LatCritical),
+            _ => None,
+        }
+    }
+
     /// What the BPF half calls it.
     fn to_bpf(self) -> u32 {
         match self {
-            Tier::Batch => tier_TIER_BATCH,
-            Tier::Interactive => tier_TIER_INTERACTIVE,
-            Tier::LatCritical => tier_TIER_LAT_CRITICAL,
+            Tier::Batch => TIER_BATCH,
+            Tier::Interactive => TIER_INTERACTIVE,
+            Tier::LatCritical => TIER_LAT_CRITICAL,
         }
     }
 }
@@ -49,6 +62,9 @@ impl Tier {
 /// Who says what a program is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// What it was seen to be before. It gives way to all others, and to what a
+    /// task shows itself to be.
+    Memory,
     /// A rule of the user or the distribution.
     Rule,
 }
@@ -74,6 +90,15 @@ impl Hint {
         *self == Hint::default()
     }
 
+    /// That its tasks begin in `tier`.
+    pub fn of_tier(tier: Tier) -> Hint {
+        Hint {
+            least_tier: Some(tier),
+            greatest_tier: Some(tier),
+            weight_pct: None,
+        }
+    }
+
     /// The hint as the BPF half keeps it.
     pub fn to_bpf(self, source: Source) -> hint {
         let weight_pct = u32::from(self.weight_pct.unwrap_or(WEIGHT_PCT_DFL));
@@ -83,8 +108,10 @@ impl Hint {
             weight_factor: weight_pct * intf_consts_HINT_FACTOR_ONE / u32::from(WEIGHT_PCT_DFL),
             source: match source {
                 _ if self.is_empty() => hint_source_HINT_NONE,
+                Source::Memory => hint_source_HINT_MEMORY,
                 Source::Rule => hint_source_HINT_RULE,
             },
+            avg_runtime_ns: 0,
         }
     }
 
@@ -158,8 +185,8 @@ mod tests {
     fn what_is_not_said_bounds_nothing_in_bpf() {
         let nothing = Hint::default().to_bpf(Source::Rule);
         assert_eq!(nothing.source, hint_source_HINT_NONE);
-        assert_eq!(nothing.least_tier, tier_TIER_BATCH);
-        assert_eq!(nothing.greatest_tier, tier_TIER_LAT_CRITICAL);
+        assert_eq!(nothing.least_tier, TIER_BATCH);
+        assert_eq!(nothing.greatest_tier, TIER_LAT_CRITICAL);
         assert_eq!(nothing.weight_factor, intf_consts_HINT_FACTOR_ONE);
         let half = Hint {
             weight_pct: Some(50),
@@ -167,8 +194,8 @@ mod tests {
         };
         let half = half.to_bpf(Source::Rule);
         assert_eq!(half.source, hint_source_HINT_RULE);
-        assert_eq!(half.least_tier, tier_TIER_INTERACTIVE);
-        assert_eq!(half.greatest_tier, tier_TIER_INTERACTIVE);
+        assert_eq!(half.least_tier, TIER_INTERACTIVE);
+        assert_eq!(half.greatest_tier, TIER_INTERACTIVE);
         assert_eq!(half.weight_factor, intf_consts_HINT_FACTOR_ONE / 2);
     }
 

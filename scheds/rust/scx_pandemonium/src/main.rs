@@ -5,20 +5,35 @@
 //! normal unregistration, 1 after any failure, with one line that says why, and
 //! 2 for a wrong command line.
 
+mod adapt;
 mod bpf_intf;
 mod bpf_skel;
+mod check;
 mod cli;
+mod client;
 mod compositor;
+mod control;
+mod cpu_max;
 mod cpufreq;
+mod ending;
+mod exposition;
+#[cfg(test)]
+mod fuzz;
 mod hint;
 mod hist;
 mod monitor;
+mod output;
+mod patience;
 #[cfg(test)]
 mod policy;
+mod procdb;
+mod profile_command;
 #[cfg(test)]
 mod reference;
+mod refusal;
 mod rules;
 mod scheduler;
+mod selection;
 mod server;
 mod stats;
 mod tasks;
@@ -37,13 +52,18 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use crossbeam::channel::{Receiver, bounded, never, select};
 use log::{debug, info, warn};
-use scx_stats::prelude::StatsServer;
-use scx_utils::UserExitInfo;
 use scx_utils::build_id;
 use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMode};
 
+use crate::adapt::Observer;
 use crate::cli::{Command, Opts};
+use crate::control::knob;
+use crate::control::{Adaptation, Control};
+use crate::ending::Ending;
 use crate::hint::Source;
+use crate::monitor::Monitor;
+use crate::output::{ReaderGone, tell};
+use crate::procdb::learner::{Learner, Numbered};
 use crate::rules::Rules;
 use crate::rules::programs::Programs;
 use crate::rules::watch::{Known, Watch};
@@ -53,35 +73,61 @@ use crate::server::{Request, Response};
 /// How often to look whether the kernel has unloaded the scheduler.
 const EXIT_POLL: Duration = Duration::from_millis(500);
 
-/// How often to look whether a governor was changed.
+/// How often to look whether a governor was changed, or `cpu.idle` of a cgroup.
 const GOVERNOR_POLL: Duration = Duration::from_secs(2);
 
+/// Columns of the table of knobs where there is no terminal, and the least with
+/// which it can be read.
+const KNOBS_WIDTH_DFL: u16 = 160;
+const KNOBS_WIDTH_MIN: u16 = 120;
+
 fn main() -> ExitCode {
-    match run(Opts::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+    let result = match Opts::try_parse() {
+        Ok(opts) => run(opts).map(|()| ExitCode::SUCCESS),
+        // What is wrong with the command line, or the help that was asked for.
+        Err(answer) => print_answer(&answer),
+    };
+    match result {
+        Ok(code) => code,
+        Err(err) if err.is::<ReaderGone>() => ExitCode::SUCCESS,
         Err(err) => {
-            eprintln!("scx_pandemonium: {err:#}");
+            tell(format_args!("scx_pandemonium: {err:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
+/// Print what clap says instead of options, and give the exit code for it.
+fn print_answer(answer: &clap::Error) -> Result<ExitCode> {
+    let printed = answer.print();
+    if !answer.use_stderr() {
+        output::finish(printed)?;
+    }
+    Ok(u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
 fn run(opts: Opts) -> Result<()> {
     let version = build_id::full_version(env!("CARGO_PKG_VERSION"));
     if opts.version {
-        println!("scx_pandemonium {version}");
-        return Ok(());
+        return output::print(&format!("scx_pandemonium {version}\n"));
     }
     if opts.help_stats {
-        return server::describe(&mut std::io::stdout());
+        return output::print(&server::describe()?);
+    }
+    if opts.help_knobs {
+        return print_knobs();
     }
     match &opts.command {
         Some(Command::Tasks(opts)) => return tasks_command::run(opts),
+        Some(Command::Profile { profile }) => return profile_command::run(*profile),
+        Some(Command::Check) => return check::run(),
         Some(Command::Rules(command)) => return rules::command::run(command),
+        Some(Command::Procdb(command)) => return procdb::command::run(command),
         None => {}
     }
     init_logging(opts.verbose)?;
 
+    let monitor = Monitor::new(&opts.telemetry)?;
     let shutdown = Arc::new(AtomicBool::new(false));
     let (stop, stopped) = bounded::<()>(1);
     {
@@ -95,11 +141,11 @@ fn run(opts: Opts) -> Result<()> {
     }
 
     if let Some(interval) = opts.monitor {
-        return monitor::monitor(interval, shutdown);
+        return monitor.run(interval, &shutdown);
     }
     if let Some(interval) = opts.stats {
         std::thread::spawn(move || {
-            if let Err(err) = monitor::monitor(interval, shutdown) {
+            if let Err(err) = monitor.run(interval, &shutdown) {
                 warn!("no telemetry from now on: {err:#}");
             }
         });
@@ -107,11 +153,31 @@ fn run(opts: Opts) -> Result<()> {
 
     info!("scx_pandemonium {version}");
     let rules = rules::load(&opts.rules)?;
+    let mut learner = Learner::load(&opts.procdb);
+    let follows_programs = !rules.is_empty() || learner.is_some();
+    let mut control = Control {
+        profile: opts.profile,
+        affinity: opts.affinity,
+        adaptation: (!opts.no_adaptive).then(|| Adaptation::new(opts.adaptive_turns)),
+    };
     loop {
         let mut open_object = MaybeUninit::uninit();
-        let scheduler = Scheduler::init(&opts, !rules.is_empty(), &mut open_object)?;
-        info!("scheduling");
-        if !serve_until_exit(scheduler, &rules, &stopped)?.should_restart() {
+        let memories = learner.as_mut().map(Learner::begin);
+        let scheduler = Scheduler::init(
+            &opts,
+            &control,
+            follows_programs,
+            memories.as_deref(),
+            &mut open_object,
+        )?;
+        info!("scheduling, profile {}", control.profile);
+        cpu_max::warn_if_set();
+        let exit = serve_until_exit(scheduler, &mut control, &rules, learner.as_mut(), &stopped);
+        // Only now: a slow disk does not keep the machine from its own scheduler.
+        if let Some(learner) = &mut learner {
+            learner.save();
+        }
+        if !exit?.should_restart() {
             return Ok(());
         }
         info!("the kernel asks for a restart");
@@ -149,30 +215,35 @@ fn init_logging(is_verbose: bool) -> Result<()> {
 /// a stop is asked for or the kernel unloads the scheduler.
 fn serve_until_exit(
     mut scheduler: Scheduler<'_>,
+    control: &mut Control,
     rules: &Rules,
+    mut learner: Option<&mut Learner>,
     stopped: &Receiver<()>,
-) -> Result<UserExitInfo> {
-    let server = StatsServer::new(server::data())
-        .launch()
-        .context("starting the stats server")?;
+) -> Result<Ending> {
+    let server = server::launch().context("starting the stats server")?;
     let (responses, requests) = server.channels();
 
     let mut looked_at = Instant::now();
+    let mut observer = Observer::new();
     let programs = Programs::watch(scheduler.started_fd()?)?;
     let mut news = programs.news.clone();
     let mut watch = Watch::new(rules);
-    tell(&scheduler, &watch.all(Instant::now()));
+    want_reports(&mut scheduler, rules, learner.as_deref());
+    tell_hints(&scheduler, &watch.all(Instant::now()));
 
     while !scheduler.exited() {
         if looked_at.elapsed() >= GOVERNOR_POLL {
             looked_at = Instant::now();
             scheduler.follow_governors();
+            scheduler.look_for_idle_cgroups()?;
         }
+        observer.adapt(&mut scheduler, control);
         select! {
             recv(stopped) -> _ => break,
             recv(requests) -> request => {
                 let request = request.context("the stats server ended")?;
-                responses.send(answer(&scheduler, request))?;
+                let answer = answer(&mut scheduler, control, learner.as_deref(), request);
+                responses.send(answer)?;
             }
             recv(news) -> word => {
                 if word.is_err() {
@@ -180,13 +251,22 @@ fn serve_until_exit(
                     news = never();
                 }
                 match scheduler.started()? {
-                    Started::Some(pids) => tell(&scheduler, &watch.started(&pids, Instant::now())),
+                    Started::Some(pids) => {
+                        tell_hints(&scheduler, &watch.started(&pids, Instant::now()));
+                        if let Some(learner) = &learner {
+                            tell_programs(&scheduler, &learner.started(&pids));
+                        }
+                    }
                     Started::Any => watch.lost_some(Instant::now()),
                 }
             }
             default(EXIT_POLL) => {}
         }
-        tell(&scheduler, &watch.again(Instant::now()));
+        tell_hints(&scheduler, &watch.again(Instant::now()));
+        if let Some(learner) = &mut learner {
+            learn(&scheduler, learner, Instant::now());
+        }
+        want_reports(&mut scheduler, rules, learner.as_deref());
     }
     debug!("detaching");
     scheduler.finish()
@@ -194,7 +274,7 @@ fn serve_until_exit(
 
 /// Tell the BPF half what is known of processes. One that cannot be told is served
 /// by what it does.
-fn tell(scheduler: &Scheduler<'_>, known: &[Known]) {
+fn tell_hints(scheduler: &Scheduler<'_>, known: &[Known]) {
     for (pid, hint) in known {
         if let Err(err) = scheduler.set_hint(*pid, *hint, Source::Rule) {
             warn!("{err:#}");
@@ -202,12 +282,72 @@ fn tell(scheduler: &Scheduler<'_>, known: &[Known]) {
     }
 }
 
+/// Let the BPF half report programs that start if there is something to tell it of
+/// them: rules, or the number of a script.
+fn want_reports(scheduler: &mut Scheduler<'_>, rules: &Rules, learner: Option<&Learner>) {
+    scheduler.want_reports(!rules.is_empty() || learner.is_some_and(Learner::knows_numbers));
+}
+
+/// Tell the BPF half which scripts and games run.
+fn tell_programs(scheduler: &Scheduler<'_>, numbered: &[Numbered]) {
+    for (pid, program) in numbered {
+        if let Err(err) = scheduler.set_program(*pid, *program) {
+            debug!("{err:#}");
+        }
+    }
+}
+
+/// Learn what programs are, if it is time to, and let the BPF half know. What
+/// cannot be learned now is learned later.
+fn learn(scheduler: &Scheduler<'_>, learner: &mut Learner, now: Instant) {
+    if !learner.is_sweep_due(now) {
+        return;
+    }
+    let rows = scheduler.learned();
+    let news = rows.map(|rows| learner.learn(&rows, now));
+    let told = news.and_then(|news| {
+        scheduler.remember(&news.memories)?;
+        tell_programs(scheduler, &news.numbered);
+        Ok(())
+    });
+    if let Err(err) = told {
+        debug!("learning what programs are: {err:#}");
+    }
+    learner.save_if_due(now);
+}
+
 /// Answer one request. What cannot be read is the client's trouble, no reason to
 /// stop scheduling.
-fn answer(scheduler: &Scheduler<'_>, request: Request) -> Response {
+fn answer(
+    scheduler: &mut Scheduler<'_>,
+    control: &mut Control,
+    learner: Option<&Learner>,
+    request: Request,
+) -> Response {
     let answer = match request {
-        Request::Counters => scheduler.sample().map(Box::new).map(Response::Counters),
+        Request::Counters => scheduler.sample().map(|mut sample| {
+            sample.profile = control.profile;
+            sample.regime = control.adaptation.map(Adaptation::regime);
+            (sample.nr_procdb, sample.nr_procdb_known) =
+                learner.map(Learner::counts).unwrap_or_default();
+            Response::Counters(Box::new(sample))
+        }),
         Request::Tasks => scheduler.tasks().map(Response::Tasks),
+        Request::Profile(None) => Ok(Response::Profile(control.profile)),
+        Request::Profile(Some(profile)) => {
+            control.profile = profile;
+            scheduler.set_knobs(control).map(|()| {
+                info!("profile {profile}");
+                Response::Profile(profile)
+            })
+        }
     };
     answer.unwrap_or_else(|err| Response::Failed(format!("{err:#}")))
+}
+
+/// Print the table of knobs as wide as the terminal is.
+fn print_knobs() -> Result<()> {
+    let width = terminal_size::terminal_size().map_or(KNOBS_WIDTH_DFL, |(width, _)| width.0);
+    let table = knob::table(scheduler::default_knobs()?, width.max(KNOBS_WIDTH_MIN));
+    output::print(&table.to_string())
 }

@@ -19,6 +19,8 @@ use clap::{Arg, Command, CommandFactory};
 use scx_stats::prelude::{Meta, StatsMeta};
 
 use crate::cli::Opts;
+use crate::control::knob;
+use crate::scheduler::default_knobs;
 use crate::stats::Metrics;
 use crate::tasks::{Task, Tasks};
 
@@ -117,6 +119,19 @@ fn fields(metas: &[StatsMeta]) -> String {
     tables.join("\n")
 }
 
+/// The table of knobs.
+fn knobs() -> String {
+    let heading = knob::heading();
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut table = line(heading.clone()) + &"|---".repeat(heading.len()) + "|\n";
+    let defaults = default_knobs().expect("the BPF half can be opened");
+    for mut row in knob::rows(defaults) {
+        row[0] = format!("`{}`", row[0]);
+        table += &line(row.iter().map(|text| cell(text)).collect());
+    }
+    table
+}
+
 /// Every table, with the name of its place on the page.
 fn tables() -> Vec<(String, String)> {
     let mut command = Opts::command();
@@ -127,6 +142,7 @@ fn tables() -> Vec<(String, String)> {
             "libbpf-options".to_owned(),
             options(&command, Some(LIBBPF_HEADING)),
         ),
+        ("knobs".to_owned(), knobs()),
         ("telemetry".to_owned(), fields(&[Metrics::meta()])),
         ("tasks".to_owned(), fields(&[Tasks::meta(), Task::meta()])),
     ];

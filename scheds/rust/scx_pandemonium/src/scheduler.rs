@@ -17,22 +17,33 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use libbpf_rs::{Iter, MapCore, MapFlags, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::{
+    Iter, Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut, RingBuffer,
+    RingBufferBuilder,
+};
 use log::info;
 use nix::unistd::geteuid;
 use scx_utils::{
-    NR_CPU_IDS, NR_CPUS_POSSIBLE, Topology, UserExitInfo, compat, scx_ops_attach, scx_ops_load,
-    scx_ops_open, try_set_rlimit_infinity, uei_exited, uei_report,
+    NR_CPU_IDS, NR_CPUS_POSSIBLE, Topology, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
+    try_set_rlimit_infinity, uei_exited,
 };
 
 use crate::bpf_intf::{
-    comm_pattern, cpu_ctx, cpu_topo, hint_request, intf_consts_MAX_GROUPS, llc_topo, task_row,
+    comm_pattern, cpu_ctx, cpu_topo, hint, hint_request, intf_consts_MAX_GROUPS, knobs,
+    learned_row, llc_topo, memory_key, program_request, task_row,
 };
-use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel};
+use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
 use crate::cli::Opts;
 use crate::compositor;
+use crate::control::Control;
+use crate::control::knob::KNOBS;
 use crate::cpufreq::Governors;
+use crate::ending::Ending;
 use crate::hint::{Hint, Source};
+use crate::patience::{Patience, Step};
+use crate::procdb::learner::Memory;
+use crate::refusal::KernelLog;
 use crate::stats::Sample;
 use crate::tasks::Tasks;
 use crate::topology::Tables;
@@ -43,6 +54,9 @@ const OTHER_SCHEDULER_PATIENCE: Duration = Duration::from_secs(2);
 /// How often to look whether it has left.
 const OTHER_SCHEDULER_POLL: Duration = Duration::from_millis(50);
 
+/// Why knobs cannot be read or written.
+const NO_KNOBS: &str = "the BPF object has no knobs";
+
 /// There if the kernel has cgroups.
 const CGROUPS_PATH: &str = "/proc/cgroups";
 
@@ -50,8 +64,9 @@ const CGROUPS_PATH: &str = "/proc/cgroups";
 /// kernel's default scheduler.
 pub struct Scheduler<'a> {
     skel: BpfSkel<'a>,
-    link: Option<libbpf_rs::Link>,
+    link: Option<Link>,
     nr_cpu_ids: u32,
+    defaults: knobs,
     governors: Governors,
     programs: Option<Programs>,
 }
@@ -75,8 +90,10 @@ pub enum Started {
 }
 
 impl<'a> Scheduler<'a> {
-    /// Load the scheduler with `opts` and attach it. If it `follows_programs`
-    /// it reports which processes start one, see [`Scheduler::started`].
+    /// Load the scheduler with `opts` and the knobs of `control` and attach it.
+    /// If it `follows_programs` it reports which processes start one, see
+    /// [`Scheduler::started`]. It begins with `memories` of programs, `None` if
+    /// none are to be kept.
     ///
     /// # Errors
     ///
@@ -85,7 +102,9 @@ impl<'a> Scheduler<'a> {
     /// not load.
     pub fn init(
         opts: &Opts,
+        control: &Control,
         follows_programs: bool,
+        memories: Option<&[Memory]>,
         open_object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Self> {
         wait_for_other_scheduler()?;
@@ -97,7 +116,10 @@ impl<'a> Scheduler<'a> {
 
         let topo = Topology::new().context("reading the CPU topology")?;
         let nr_cpu_ids = (*NR_CPU_IDS).max(*NR_CPUS_POSSIBLE);
-        let tables = Tables::new(&topo, nr_cpu_ids)?;
+        let mut tables = Tables::new(&topo, nr_cpu_ids)?;
+        if let Some(nr_cpus) = opts.nr_cpus {
+            tables.scale_to(nr_cpus);
+        }
         info!(
             "{} CPUs, {} L2 domains, {} LLC domains, {} NUMA nodes, {}SMT {}",
             topo.all_cpus.len(),
@@ -119,12 +141,24 @@ impl<'a> Scheduler<'a> {
         let compositors = compositor::patterns(&opts.compositors)?;
         let governors = Governors::new(opts.cpufreq);
         configure(&mut skel, opts, &tables, compositors.len(), &governors)?;
+        let data = skel.maps.data_data.as_mut().context(NO_KNOBS)?;
+        let defaults = *knobs_of(&mut data.knobs);
+        write_knobs(knobs_of(&mut data.knobs), control.knobs(defaults));
         follow_programs(&mut skel, follows_programs);
+        if let Some(rodata) = skel.maps.rodata_data.as_mut() {
+            rodata.has_memory = memories.is_some();
+        }
 
-        let mut skel = scx_ops_load!(skel, pandemonium_ops, uei)?;
+        let patience = Patience::begin();
+        let mut kernel_log = KernelLog::from_now();
+        let skel = scx_ops_load!(skel, pandemonium_ops, uei);
+        let mut skel = skel.map_err(|err| kernel_log.explain(err))?;
         fill_topology(&mut skel, &tables)?;
         fill_compositors(&mut skel, &compositors)?;
-        let link = scx_ops_attach!(skel, pandemonium_ops)?;
+        remember(&skel, memories.unwrap_or_default())?;
+        patience.at(Step::Attach);
+        let link = scx_ops_attach!(skel, pandemonium_ops);
+        let link = link.map_err(|err| kernel_log.explain(err))?;
         // The probe of the library has done its work in the attach. To detach it
         // takes the kernel a grace period of tasks, long under load: not in a
         // stop, where somebody waits.
@@ -136,8 +170,31 @@ impl<'a> Scheduler<'a> {
             programs,
             link: Some(link),
             nr_cpu_ids: u32::try_from(nr_cpu_ids)?,
+            defaults,
             governors,
         })
+    }
+
+    /// Let the BPF half decide by the knobs of `control` from now on.
+    ///
+    /// # Errors
+    ///
+    /// If the knobs are not where they should be.
+    pub fn set_knobs(&mut self, control: &Control) -> Result<()> {
+        let data = self.skel.maps.data_data.as_mut().context(NO_KNOBS)?;
+        write_knobs(knobs_of(&mut data.knobs), control.knobs(self.defaults));
+        Ok(())
+    }
+
+    /// Let the BPF half look whether `cpu.idle` of a cgroup was written.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to run the program that does it.
+    pub fn look_for_idle_cgroups(&self) -> Result<()> {
+        let program = &self.skel.progs.cgroup_look_for_idle;
+        let result = program.test_run(ProgramInput::default());
+        result.map(|_| ()).context("looking for idle cgroups")
     }
 
     /// Let CPUs ask for a frequency from now on, or no more, if a governor was
@@ -164,6 +221,8 @@ impl<'a> Scheduler<'a> {
     /// If a map cannot be read.
     pub fn sample(&self) -> Result<Sample> {
         let mut sample = Sample::default();
+        let data = self.skel.maps.data_data.as_ref().context(NO_KNOBS)?;
+        sample.latency_target_ns = data.knobs.latency_target_ns;
         for cpu in 0..self.nr_cpu_ids {
             let bytes = self
                 .skel
@@ -189,16 +248,43 @@ impl<'a> Scheduler<'a> {
     ///
     /// If the iterator cannot be read.
     pub fn tasks(&self) -> Result<Tasks> {
-        let link = self.skel.links.tasks_list.as_ref();
-        let link = link.context("the iterator of tasks is not attached")?;
-        let mut bytes = Vec::new();
-        Iter::new(link)
-            .context("starting the iterator of tasks")?
-            .read_to_end(&mut bytes)
-            .context("reading the tasks")?;
-        let rows = bytes.chunks_exact(size_of::<task_row>());
-        let rows: Result<Vec<task_row>> = rows.map(read_as::<task_row>).collect();
-        Ok(Tasks::new(&rows?))
+        let rows = read_rows::<task_row>(self.skel.links.tasks_list.as_ref())?;
+        Ok(Tasks::new(&rows))
+    }
+
+    /// The threads that have shown what they are, of those that ran since this
+    /// was asked last.
+    ///
+    /// # Errors
+    ///
+    /// If the iterator cannot be read.
+    pub fn learned(&self) -> Result<Vec<learned_row>> {
+        read_rows(self.skel.links.tasks_learn.as_ref())
+    }
+
+    /// Let threads that begin from now on begin as `memories` say.
+    ///
+    /// # Errors
+    ///
+    /// If the map cannot be written.
+    pub fn remember(&self, memories: &[Memory]) -> Result<()> {
+        remember(&self.skel, memories)
+    }
+
+    /// Tell BPF that process `pid` runs what has the number `program`: a script
+    /// or a game. A process that is gone is none of its business.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to run the program that does it.
+    pub fn set_program(&self, pid: i32, program: u64) -> Result<()> {
+        let request = program_request {
+            program,
+            tgid: pid,
+            reserved: 0,
+        };
+        let result = ask(&self.skel.progs.hint_set_program, &request);
+        result.with_context(|| format!("telling what process {pid} runs"))
     }
 
     /// Tell BPF what is known of the program of process `pid`, which replaces
@@ -208,20 +294,13 @@ impl<'a> Scheduler<'a> {
     ///
     /// If the kernel refuses to run the program that does it.
     pub fn set_hint(&self, pid: i32, hint: Hint, source: Source) -> Result<()> {
-        let mut request = as_bytes(&hint_request {
+        let request = hint_request {
             hint: hint.to_bpf(source),
             tgid: pid,
             reserved: 0,
-        })
-        .to_vec();
-        let input = ProgramInput {
-            context_in: Some(&mut request),
-            ..ProgramInput::default()
         };
-        let result = self.skel.progs.hint_set.test_run(input);
-        result
-            .map(|_| ())
-            .with_context(|| format!("giving process {pid} a hint"))
+        let result = ask(&self.skel.progs.hint_set, &request);
+        result.with_context(|| format!("giving process {pid} a hint"))
     }
 
     /// A descriptor that can be read from while [`Scheduler::started`] has
@@ -238,6 +317,14 @@ impl<'a> Scheduler<'a> {
         let fd = unsafe { BorrowedFd::borrow_raw(programs.reports.epoll_fd()) };
         let fd = fd.try_clone_to_owned();
         fd.map(Some).context("watching for programs that start")
+    }
+
+    /// Report programs that start, or no more, if what is known of programs is
+    /// known to the BPF half alone.
+    pub fn want_reports(&mut self, are_wanted: bool) {
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            bss.are_hint_reports_wanted = are_wanted;
+        }
     }
 
     /// Processes that started a program, or changed their name or cgroup, since
@@ -270,9 +357,17 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     ///
     /// If the kernel threw the scheduler out for an error or a stall.
-    pub fn finish(mut self) -> Result<UserExitInfo> {
+    pub fn finish(mut self) -> Result<Ending> {
         self.link.take();
-        uei_report!(&self.skel, uei)
+        let maps = &self.skel.maps;
+        let data = maps.data_data.as_ref().context(NO_KNOBS)?;
+        let dump = maps
+            .data_uei_dump
+            .lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        // Without the dump the reason is worth telling as well.
+        let dump = dump.ok().flatten().unwrap_or_default();
+        let ending = Ending::new(&data.uei, &dump);
+        ending.report().map(|()| ending)
     }
 }
 
@@ -312,7 +407,7 @@ fn follow_programs(skel: &mut OpenBpfSkel<'_>, follows_programs: bool) {
 
 /// Wait until no other scheduler is attached, and name it if it stays.
 fn wait_for_other_scheduler() -> Result<()> {
-    let state_path = Path::new(compat::ROOT_PREFIX.as_str()).join("sys/kernel/sched_ext/state");
+    let state_path = format!("{}/sys/kernel/sched_ext/state", *compat::ROOT_PREFIX);
     let read_state = || fs::read_to_string(&state_path).map(|state| state.trim().to_string());
 
     let mut state = read_state().map_err(|_| {
@@ -361,12 +456,7 @@ fn configure(
     rodata.has_small_cores = tables.has_small_cores;
     rodata.has_cpufreq = governors.may_listen();
 
-    let data = skel
-        .maps
-        .data_data
-        .as_mut()
-        .context("the BPF object has no knobs")?;
-    data.knobs.affinity_mode = opts.affinity.mode().into();
+    let data = skel.maps.data_data.as_mut().context(NO_KNOBS)?;
     data.knobs.is_cpufreq_on = governors.one_listens().into();
     log_cpufreq(data.knobs.is_cpufreq_on != 0);
 
@@ -379,6 +469,8 @@ fn configure(
         .group_sums
         .set_max_entries(nr_llcs * intf_consts_MAX_GROUPS)?;
     skel.maps.wait_timers.set_max_entries(nr_llcs)?;
+    skel.maps.pack_timers.set_max_entries(nr_llcs)?;
+    skel.maps.pack_spans.set_max_entries(nr_cpu_ids + 1)?;
     skel.maps.l2_ctxs.set_max_entries(tables.nr_l2s)?;
     skel.maps.comm_patterns.set_max_entries(nr_comm_patterns)?;
 
@@ -393,6 +485,41 @@ fn configure(
         | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
     info!("scheduler flags: {:#x}", ops.flags);
     Ok(())
+}
+
+/// The knobs that the BPF half was built with.
+///
+/// # Errors
+///
+/// If the BPF object cannot be parsed.
+pub fn default_knobs() -> Result<knobs> {
+    let mut open_object = MaybeUninit::uninit();
+    let skel = BpfSkelBuilder::default().open(&mut open_object);
+    let mut skel = skel.context("opening the BPF object")?;
+    let data = skel.maps.data_data.as_mut().context(NO_KNOBS)?;
+    Ok(*knobs_of(&mut data.knobs))
+}
+
+/// The knobs of the skeleton, which has a type of its own for them, as those of
+/// `intf.h`.
+fn knobs_of(knobs: &mut types::knobs) -> &mut knobs {
+    const { assert!(size_of::<types::knobs>() == size_of::<knobs>()) }
+    // SAFETY: both types are made from the same C struct of integers, and the
+    // reference lives as long as the one it is made from.
+    unsafe { &mut *std::ptr::from_mut(knobs).cast() }
+}
+
+/// Change those of `knobs` that are to be others. The BPF half may read one while
+/// it is written, so each is written at once. Whether CPUs ask for a frequency is
+/// for the governors to say.
+fn write_knobs(knobs: &mut knobs, wanted: knobs) {
+    let wanted = knobs {
+        is_cpufreq_on: knobs.is_cpufreq_on,
+        ..wanted
+    };
+    for knob in KNOBS {
+        knob.set(knobs, knob.get(&wanted));
+    }
 }
 
 /// Say who decides how fast CPUs are.
@@ -444,13 +571,54 @@ fn fill_compositors(skel: &mut BpfSkel<'_>, patterns: &[comm_pattern]) -> Result
     Ok(())
 }
 
+/// Write what `memories` say into the map of them.
+fn remember(skel: &BpfSkel<'_>, memories: &[Memory]) -> Result<()> {
+    let map = &skel.maps.hint_memories;
+    for (key, memory) in memories {
+        let key = as_bytes(key);
+        match memory {
+            Some(memory) => map
+                .update(key, as_bytes(memory), MapFlags::ANY)
+                .context("remembering a program")?,
+            // What is not there need not be forgotten.
+            None => drop(map.delete(key)),
+        }
+    }
+    Ok(())
+}
+
+/// Run a BPF program with `request`.
+fn ask<T: Plain>(program: &ProgramMut<'_>, request: &T) -> libbpf_rs::Result<()> {
+    let mut request = as_bytes(request).to_vec();
+    let input = ProgramInput {
+        context_in: Some(&mut request),
+        ..ProgramInput::default()
+    };
+    program.test_run(input).map(|_| ())
+}
+
+/// Read all rows of an iterator.
+fn read_rows<T: Plain>(link: Option<&Link>) -> Result<Vec<T>> {
+    let link = link.context("the iterator of tasks is not attached")?;
+    let mut bytes = Vec::new();
+    Iter::new(link)
+        .context("starting the iterator of tasks")?
+        .read_to_end(&mut bytes)
+        .context("reading the tasks")?;
+    bytes.chunks_exact(size_of::<T>()).map(read_as).collect()
+}
+
 /// Types of `intf.h`: plain C structs of integers without padding that matters.
 trait Plain: Copy {}
 impl Plain for comm_pattern {}
 impl Plain for cpu_ctx {}
 impl Plain for cpu_topo {}
+impl Plain for hint {}
 impl Plain for hint_request {}
+impl Plain for learned_row {}
 impl Plain for llc_topo {}
+impl Plain for memory_key {}
+impl Plain for program_request {}
 impl Plain for task_row {}
 
 /// View `value` as the bytes of a map value.

@@ -11,11 +11,19 @@ use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf_intf::*;
+use crate::control::profile::Profile;
+use crate::control::regime::Regime;
 use crate::hist;
 
 /// Counters of all CPUs, added up, since the scheduler started.
 #[derive(Clone, Debug)]
 pub struct Sample {
+    /// The profile in use.
+    pub profile: Profile,
+    /// The regime, unless nothing is adapted.
+    pub regime: Option<Regime>,
+    /// The knob of that name.
+    pub latency_target_ns: u64,
     /// Number of CPUs that are online.
     pub nr_online_cpus: u64,
     /// Indexed by `stat_id`.
@@ -32,11 +40,18 @@ pub struct Sample {
     pub max_wait_ns: u64,
     /// What CPUs ask for at present, of 1024 each, added up.
     pub cpuperf_target_sum: u64,
+    /// Programs' threads that are remembered at present.
+    pub nr_procdb: u64,
+    /// Those of them that something is expected of.
+    pub nr_procdb_known: u64,
 }
 
 impl Default for Sample {
     fn default() -> Self {
         Sample {
+            profile: Profile::default(),
+            regime: None,
+            latency_target_ns: 0,
             nr_online_cpus: 0,
             nr: [0; stat_id_NR_STAT_IDS as usize],
             wake_lat: [[0; hist::NR_BUCKETS]; tier_NR_TIERS as usize],
@@ -45,6 +60,8 @@ impl Default for Sample {
             l2_misses: [0; tier_NR_TIERS as usize],
             max_wait_ns: 0,
             cpuperf_target_sum: 0,
+            nr_procdb: 0,
+            nr_procdb_known: 0,
         }
     }
 }
@@ -84,6 +101,13 @@ impl Sample {
         self.nr[id as usize]
     }
 
+    /// Tasks placed, on whatever path.
+    fn nr_placed(&self) -> u64 {
+        (stat_id_STAT_PLACE_IDLE..=stat_id_STAT_PLACE_BATCH)
+            .map(|id| self.count(id))
+            .sum()
+    }
+
     fn wake_percentile_us(&self, tier: tier, percentile: f64) -> u64 {
         hist::percentile_ns(&self.wake_lat[tier as usize], percentile).unwrap_or(0) / 1000
     }
@@ -92,6 +116,16 @@ impl Sample {
     fn l2_hit_pct(&self, tier: tier) -> f64 {
         let nr_hits = self.l2_hits[tier as usize];
         percent(nr_hits, nr_hits + self.l2_misses[tier as usize])
+    }
+
+    /// What no tier's wakeups waited longer than, but for one in a hundred. A tier
+    /// with fewer than `nr_least` of them says nothing.
+    pub fn longest_wake_p99_ns(&self, nr_least: u64) -> Option<u64> {
+        let tiers = self.wake_lat.iter();
+        let known = tiers.filter(|counts| counts.iter().sum::<u64>() >= nr_least);
+        known
+            .filter_map(|counts| hist::percentile_ns(counts, 99.0))
+            .max()
     }
 
     fn wake_mean_us(&self, tier: tier) -> u64 {
@@ -111,12 +145,23 @@ fn subtract(values: &mut [u64], earlier: &[u64]) {
     }
 }
 
-/// What happened in one interval.
+/// What happened in one interval. A field that begins with `nr_` counts events,
+/// unless it is marked `_gauge`: then it is a number of now.
 #[stat_doc]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
 #[stat(top)]
 pub struct Metrics {
-    #[stat(desc = "Number of online CPUs")]
+    #[stat(desc = "Profile at the end of the interval")]
+    pub profile: String,
+    #[stat(
+        desc = "How busy the machine is: light, mixed or heavy; off if nothing is adapted to the load"
+    )]
+    pub regime: String,
+    #[stat(
+        desc = "Time within which a task that waits should get its turn, at the end of the interval, in us"
+    )]
+    pub latency_target_us: u64,
+    #[stat(desc = "Number of online CPUs", _gauge)]
     pub nr_cpus: u64,
     #[stat(desc = "Tasks made ready to run and inserted somewhere")]
     pub nr_placed: u64,
@@ -198,6 +243,18 @@ pub struct Metrics {
         desc = "Performance that CPUs ask for at the end of the interval, on average: 0 to 1024, the most that each can do"
     )]
     pub cpuperf_target: u64,
+    #[stat(
+        desc = "Programs' threads that are remembered, at the end of the interval",
+        _gauge
+    )]
+    pub nr_procdb: u64,
+    #[stat(
+        desc = "Those of them that are known well enough to begin as what they are",
+        _gauge
+    )]
+    pub nr_procdb_known: u64,
+    #[stat(desc = "Threads that began as their program is remembered")]
+    pub nr_recalls: u64,
     #[stat(desc = "Voluntary sleeps of at most 10 ms, in percent")]
     pub io_pct: f64,
     #[stat(desc = "Longest wait of a runnable task since the start, in us")]
@@ -207,18 +264,25 @@ pub struct Metrics {
 impl Metrics {
     /// Report what `delta`, of [`Sample::since`], holds.
     pub fn new(delta: &Sample) -> Metrics {
-        let count = |id| delta.count(id);
-        let nr_idle = count(stat_id_STAT_PLACE_IDLE);
-        let nr_placed = (stat_id_STAT_PLACE_IDLE..=stat_id_STAT_PLACE_BATCH)
-            .map(|id| delta.count(id))
-            .sum();
+        Metrics::counting(delta, delta)
+    }
+
+    /// Report what `delta` holds, but the counts of `counted`: what is told of the
+    /// interval otherwise stays that of `delta`.
+    pub fn counting(counted: &Sample, delta: &Sample) -> Metrics {
+        let count = |id| counted.count(id);
         let nr_sleeps: u64 = delta.sleeps.iter().sum();
 
         Metrics {
+            profile: delta.profile.to_string(),
+            regime: delta
+                .regime
+                .map_or_else(|| "off".to_owned(), |regime| regime.to_string()),
+            latency_target_us: delta.latency_target_ns / 1000,
             nr_cpus: delta.nr_online_cpus,
-            nr_placed,
-            idle_pct: percent(nr_idle, nr_placed),
-            nr_idle,
+            nr_placed: counted.nr_placed(),
+            idle_pct: percent(delta.count(stat_id_STAT_PLACE_IDLE), delta.nr_placed()),
+            nr_idle: count(stat_id_STAT_PLACE_IDLE),
             nr_handoff: count(stat_id_STAT_PLACE_HANDOFF),
             nr_preempt: count(stat_id_STAT_PLACE_PREEMPT),
             nr_kthread: count(stat_id_STAT_PLACE_KTHREAD),
@@ -254,6 +318,9 @@ impl Metrics {
             batch_l2_hit_pct: delta.l2_hit_pct(tier_TIER_BATCH),
             nr_cpuperf_set: count(stat_id_STAT_CPUPERF_SET),
             cpuperf_target: delta.cpuperf_target_sum / delta.nr_online_cpus.max(1),
+            nr_procdb: delta.nr_procdb,
+            nr_procdb_known: delta.nr_procdb_known,
+            nr_recalls: count(stat_id_STAT_RECALL),
             io_pct: percent(delta.sleeps[0] + delta.sleeps[1], nr_sleeps),
             max_wait_us: delta.max_wait_ns / 1000,
         }
@@ -284,6 +351,18 @@ mod tests {
             (3, 1, 4)
         );
         assert_eq!(metrics.idle_pct, 75.0);
+    }
+
+    #[test]
+    fn totals_are_since_the_start_and_shares_of_the_interval() {
+        let mut earlier = Sample::default();
+        earlier.nr[stat_id_STAT_PLACE_IDLE as usize] = 10;
+        let mut now = earlier.clone();
+        now.nr[stat_id_STAT_PLACE_BATCH as usize] = 4;
+        let metrics = Metrics::counting(&now, &now.since(&earlier));
+        let counts = (metrics.nr_idle, metrics.nr_batch, metrics.nr_placed);
+        assert_eq!(counts, (10, 4, 14));
+        assert_eq!(metrics.idle_pct, 0.0);
     }
 
     #[test]

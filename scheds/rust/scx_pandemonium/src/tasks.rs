@@ -14,8 +14,9 @@ use scx_stats_derive::{Stats, stat_doc};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf_intf::{
-    hint_source_HINT_RULE, intf_consts_NSEC_PER_SEC, task_row, tier, tier_NR_TIERS,
-    tier_TIER_BATCH, tier_TIER_INTERACTIVE,
+    hint_source_HINT_MEMORY, hint_source_HINT_RULE, intf_consts_NSEC_PER_SEC, task_row, tier,
+    tier_NR_TIERS, tier_TIER_BATCH, tier_TIER_INTERACTIVE, tier_reason_REASON_COMPOSITOR,
+    tier_reason_REASON_KERNEL, tier_reason_REASON_MEMORY, tier_reason_REASON_RULE,
 };
 use crate::text::printable;
 
@@ -39,14 +40,24 @@ pub struct Task {
     pub tier_floor: String,
     #[stat(desc = "The tier that it does not rise above")]
     pub tier_ceiling: String,
-    #[stat(desc = "What its program is known by: rule, or none")]
+    #[stat(desc = "What its program is known by: rule, memory, or none")]
     pub hint: String,
+    #[stat(
+        desc = "What its tier goes by: behaviour, what it does; memory, what its program did; kernel or compositor, a part of these is not below; rule, rules bound it"
+    )]
+    pub tier_by: String,
     #[stat(desc = "Latency-criticality score, in wakeups/s * switches/s / ms")]
     pub score: u64,
     #[stat(desc = "Wakeups seen, up to the number from which the averages are trusted")]
     pub age: u64,
     #[stat(desc = "Weight; 100 is that of nice 0")]
     pub weight: u64,
+    #[stat(
+        desc = "What its cgroup makes of its weight beside what runs elsewhere, in percent, since it was queued or ran last; 100 without cgroups"
+    )]
+    pub group_pct: f64,
+    #[stat(desc = "What sleeping by itself makes of that, in percent; 100 for batch work")]
+    pub boost_pct: f64,
     #[stat(desc = "Average CPU time between two sleeps, in ns; 0 before the first")]
     pub avg_runtime_ns: u64,
     #[stat(desc = "CPU time since the last wakeup, in ns")]
@@ -76,9 +87,12 @@ impl Task {
             tier_floor: tier_name(row.tier_floor).to_owned(),
             tier_ceiling: tier_name(row.tier_ceiling).to_owned(),
             hint: hint_name(row.hint_source).to_owned(),
+            tier_by: reason_name(row.tier_reason).to_owned(),
             score: row.score,
             age: row.age.into(),
             weight: row.weight.into(),
+            group_pct: percent(row.plain_weight, row.own_weight),
+            boost_pct: percent(row.charged_weight, row.plain_weight),
             avg_runtime_ns: row.avg_runtime_ns,
             burst_ns: row.burst_ns,
             wake_rate_hz,
@@ -94,7 +108,8 @@ impl Task {
             self.comm.clone(),
             self.tier.clone(),
             self.served_tier.clone(),
-            unless(self.hint == NO_HINT, self.hint.clone()),
+            unless(self.tier_by == BEHAVIOUR, self.tier_by.clone()),
+            format!("{:.0}", self.group_pct),
             self.score.to_string(),
             unless(self.avg_runtime_ns == 0, ms(self.avg_runtime_ns)),
             ms(self.burst_ns),
@@ -146,7 +161,7 @@ impl Tasks {
 /// Spaces between two columns.
 const COLUMN_GAP: u16 = 2;
 
-const NR_COLUMNS: usize = 11;
+const NR_COLUMNS: usize = 12;
 
 /// Titles of the columns, and to which side of its column a cell goes.
 const HEADING: [(&str, CellAlignment); NR_COLUMNS] = [
@@ -155,6 +170,7 @@ const HEADING: [(&str, CellAlignment); NR_COLUMNS] = [
     ("TIER", CellAlignment::Left),
     ("NOW", CellAlignment::Left),
     ("BY", CellAlignment::Left),
+    ("GROUP", CellAlignment::Right),
     ("SCORE", CellAlignment::Right),
     ("RUN", CellAlignment::Right),
     ("BURST", CellAlignment::Right),
@@ -176,12 +192,33 @@ pub fn tier_name(tier: tier) -> &'static str {
 const NO_HINT: &str = "none";
 
 const RULE: u32 = hint_source_HINT_RULE;
+const MEMORY: u32 = hint_source_HINT_MEMORY;
 
 fn hint_name(source: u32) -> &'static str {
     match source {
         RULE => "rule",
+        MEMORY => "memory",
         _ => NO_HINT,
     }
+}
+
+/// Said of a task whose tier is what it shows itself to be.
+const BEHAVIOUR: &str = "behaviour";
+
+fn reason_name(reason: u32) -> &'static str {
+    #[allow(non_upper_case_globals)]
+    match reason {
+        tier_reason_REASON_RULE => "rule",
+        tier_reason_REASON_COMPOSITOR => "compositor",
+        tier_reason_REASON_KERNEL => "kernel",
+        tier_reason_REASON_MEMORY => "memory",
+        _ => BEHAVIOUR,
+    }
+}
+
+/// How much of `whole` a `part` is, in percent.
+fn percent(part: u32, whole: u32) -> f64 {
+    100.0 * f64::from(part) / f64::from(whole.max(1))
 }
 
 /// The text of a task's name.
@@ -224,6 +261,10 @@ mod tests {
             tier_floor: tier_TIER_BATCH,
             tier_ceiling: tier_TIER_LAT_CRITICAL,
             hint_source: 0,
+            tier_reason: 0,
+            own_weight: 2048,
+            plain_weight: 512,
+            charged_weight: 768,
             reserved: 0,
             comm: [0; 16],
         };
@@ -246,13 +287,14 @@ mod tests {
     #[test]
     fn the_columns_of_the_table_stand_one_below_the_other() {
         let mut ruled = row(123_456, tier_TIER_BATCH, 0, b"a name of 15 ch");
-        ruled.hint_source = hint_source_HINT_RULE;
+        ruled.tier_reason = tier_reason_REASON_RULE;
+        ruled.plain_weight = 2 * ruled.own_weight;
         let tasks = Tasks::new(&[row(7, tier_TIER_LAT_CRITICAL, 50_000, b"pipewire"), ruled]);
         let table = tasks.table(usize::MAX);
         let expected = [
-            "   PID  COMMAND          TIER          NOW    BY    SCORE    RUN  BURST  WAKES/S  SLICE   WAIT",
-            "     7  pipewire         lat_critical  batch  -     50000  0.700  0.000    200.0  1.050  0.012",
-            "123456  a name of 15 ch  batch         batch  rule      0  0.700  0.000    200.0  1.050  0.012",
+            "   PID  COMMAND          TIER          NOW    BY    GROUP  SCORE    RUN  BURST  WAKES/S  SLICE   WAIT",
+            "     7  pipewire         lat_critical  batch  -        25  50000  0.700  0.000    200.0  1.050  0.012",
+            "123456  a name of 15 ch  batch         batch  rule    200      0  0.700  0.000    200.0  1.050  0.012",
         ];
         assert_eq!(table.lines().collect::<Vec<_>>(), expected);
         assert_eq!(tasks.table(1).lines().count(), 2);
@@ -266,11 +308,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_cgroup_and_sleep_make_of_a_weight_is_in_percent() {
+        let task = Task::new(&row(1, tier_TIER_INTERACTIVE, 0, b"one"));
+        assert_eq!((task.group_pct, task.boost_pct), (25.0, 150.0));
+    }
+
+    #[test]
+    fn a_reason_of_each_kind_has_a_name() {
+        let names: Vec<&str> = (0..5).map(reason_name).collect();
+        let expected = ["behaviour", "memory", "kernel", "compositor", "rule"];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
     fn a_rate_needs_two_wakeups() {
         let mut young = row(1, tier_TIER_INTERACTIVE, 0, b"new");
         young.age = 1;
         assert_eq!(Task::new(&young).wake_rate_hz, 0.0);
-        assert_eq!(Task::new(&young).cells()[8], "-");
+        assert_eq!(Task::new(&young).cells()[9], "-");
         young.age = 2;
         assert_eq!(Task::new(&young).wake_rate_hz, 200.0);
     }

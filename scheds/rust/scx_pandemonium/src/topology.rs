@@ -61,6 +61,7 @@ impl Tables {
             l2_idx: 0,
             node_idx: 0,
             is_big: 1,
+            pack_rank: u32::MAX,
         };
         let mut cpus = vec![absent; nr_cpu_ids];
         for (id, cpu) in &topo.all_cpus {
@@ -75,7 +76,11 @@ impl Tables {
                 l2_idx: l2_idx_of[&l2_key(cpu)],
                 node_idx: u32::try_from(cpu.node_id)?,
                 is_big: u32::from(cpu.cpu_capacity >= big_capacity),
+                pack_rank: u32::MAX,
             };
+        }
+        for (rank, id) in (0u32..).zip(pack_order(topo)) {
+            cpus[id].pack_rank = rank;
         }
 
         let mut llcs = Vec::with_capacity(topo.all_llcs.len());
@@ -83,6 +88,7 @@ impl Tables {
             let neighbours = neighbours_of(topo, *id, &idx_of)?;
             let mut entry = llc_topo {
                 nr_cpus: u32::try_from(llc.all_cpus.len())?,
+                nr_scale_cpus: u32::try_from(llc.all_cpus.len())?,
                 node_idx: u32::try_from(llc.node_id)?,
                 nr_neighbours: u32::try_from(neighbours.len())?,
                 neighbours: [0; MAX_NEIGHBOURS],
@@ -98,6 +104,22 @@ impl Tables {
             cpus,
             llcs,
         })
+    }
+}
+
+impl Tables {
+    /// Let what grows with the number of CPUs be as if there were `nr_cpus`: each
+    /// domain has its part of them, but one at least.
+    pub fn scale_to(&mut self, nr_cpus: u32) {
+        let all: u64 = self.llcs.iter().map(|llc| u64::from(llc.nr_cpus)).sum();
+        let part = |cpus: u64| cpus * u64::from(nr_cpus) / all.max(1);
+        let mut before = 0;
+        for llc in &mut self.llcs {
+            let after = before + u64::from(llc.nr_cpus);
+            let cpus = part(after) - part(before);
+            llc.nr_scale_cpus = u32::try_from(cpus).unwrap_or(nr_cpus).max(1);
+            before = after;
+        }
     }
 }
 
@@ -139,6 +161,19 @@ fn big_capacity(topo: &Topology) -> usize {
         .filter(|(gap, _)| gap * SIZE_GAP_PART >= largest)
         .max()
         .map_or(0, |(_, above)| above)
+}
+
+/// The ids of the CPUs in the order in which work is packed onto them: small cores
+/// before big ones, an LLC after the other, the CPUs of a core together. Capacities
+/// that are one size to [`big_capacity`] are so here as well.
+fn pack_order(topo: &Topology) -> Vec<usize> {
+    let big_capacity = big_capacity(topo);
+    let mut cpus: Vec<&Cpu> = topo.all_cpus.values().map(AsRef::as_ref).collect();
+    cpus.sort_by_key(|cpu| {
+        let is_big = cpu.cpu_capacity >= big_capacity;
+        (is_big, cpu.llc_id, cpu.core_id, cpu.id)
+    });
+    cpus.into_iter().map(|cpu| cpu.id).collect()
 }
 
 /// The other domains as seen from `llc_id`, nearest first; each domain starts
@@ -222,6 +257,26 @@ mod tests {
     }
 
     #[test]
+    fn a_number_of_cpus_is_divided_among_the_domains() {
+        let scales = |tables: &Tables| -> Vec<u32> {
+            tables.llcs.iter().map(|llc| llc.nr_scale_cpus).collect()
+        };
+        let mut tables = tables(1, 3, 2, 2);
+        assert_eq!(scales(&tables), [4, 4, 4]);
+        for (nr_cpus, expected) in [
+            (12, [4, 4, 4]),
+            (3, [1, 1, 1]),
+            (10, [3, 3, 4]),
+            (1, [1, 1, 1]),
+            (8192, [2730, 2731, 2731]),
+        ] {
+            tables.scale_to(nr_cpus);
+            assert_eq!(scales(&tables), expected, "{nr_cpus} CPUs");
+        }
+        assert!(tables.llcs.iter().all(|llc| llc.nr_cpus == 4));
+    }
+
+    #[test]
     fn domains_do_not_all_rob_the_same_one_first() {
         let tables = tables(1, 4, 2, 1);
         let mut first: Vec<u32> = tables.llcs.iter().map(|llc| llc.neighbours[0]).collect();
@@ -270,6 +325,20 @@ mod tests {
         let of_the_llc = tables(1, 2, 4, 1);
         assert_eq!((of_the_llc.nr_l2s, of_the_llc.has_wide_l2), (2, false));
         assert!(!of_the_llc.has_smt);
+    }
+
+    #[test]
+    fn work_is_packed_onto_small_cores_then_by_core_and_llc() {
+        // Of each LLC the second core, with both of its CPUs, is small.
+        let tables = changed([1, 2, 2, 2], |cpu| {
+            cpu.cpu_capacity = if cpu.id % 4 / 2 == 1 { 400 } else { 1024 };
+        });
+        let ranks: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.pack_rank).collect();
+        assert_eq!(ranks, [4, 5, 0, 1, 6, 7, 2, 3]);
+        // Where all are of one size, the first LLC first.
+        let ladder = changed([1, 2, 2, 1], |cpu| cpu.cpu_capacity = 1024 - 50 * cpu.id);
+        let ranks: Vec<u32> = ladder.cpus.iter().map(|cpu| cpu.pack_rank).collect();
+        assert_eq!(ranks, [0, 1, 2, 3]);
     }
 
     #[test]

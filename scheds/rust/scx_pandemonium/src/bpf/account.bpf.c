@@ -4,9 +4,9 @@
  * account.bpf.h.
  */
 #include "account.bpf.h"
+#include "cgroup.bpf.h"
 #include "classify.bpf.h"
 #include "frequency.bpf.h"
-#include "group.bpf.h"
 #include "hint.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -23,10 +23,10 @@ __hidden s32 account_init_task(struct task_struct *p,
 
 	if (!taskc)
 		return -ENOMEM;
-	hint_init_task(taskc, args->fork);
+	hint_init_task(p, taskc, args->fork);
 	classify_init_task(taskc);
 	if (bpf_core_field_exists(args->cgroup))
-		group_init_task(taskc, args->cgroup);
+		cgroup_init_task(taskc, args->cgroup);
 	taskc->account.last_cpu = -1;
 	return 0;
 }

@@ -26,7 +26,8 @@ __hidden void boost_become_runnable(struct task_ctx *taskc,
 
 	if (taskc->classify.tier != TIER_BATCH &&
 	    taskc->share.nice_weight >= WEIGHT_NICE_0 &&
-	    taskc->classify.age >= AGE_GATE && !taskc->classify.woken_by_batch)
+	    !taskc->group.is_idle && taskc->classify.age >= AGE_GATE &&
+	    !taskc->classify.woken_by_batch)
 		factor = boost_factor(
 			boost_demand(taskc->classify.avg_runtime_ns,
 				     taskc->classify.avg_sleep_ns),

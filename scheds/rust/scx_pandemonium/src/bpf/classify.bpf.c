@@ -33,42 +33,80 @@ static u64 bounded_interval(u64 from, u64 to)
 	return interval_ns < INTERVAL_MAX_NS ? interval_ns : INTERVAL_MAX_NS;
 }
 
+/* Return @tier as what is known of the program of @taskc makes it. */
+static u32 bound_tier(const struct task_ctx *taskc, u32 tier)
+{
+	return hint_bound_tier(tier, taskc->hint.known.least_tier,
+			       taskc->hint.known.greatest_tier,
+			       classify_is_long(taskc));
+}
+
 /*
- * The task of @taskc has shown itself to be of @tier: its compositor, and what
- * is known of its program, may bring it elsewhere.
+ * Return @tier, which the task of @taskc has shown itself to be of, as what may
+ * bring it elsewhere makes it, the weakest first:
+ *
+ *   1. what its program is remembered for, while it has shown little itself;
+ *   2. its compositor;
+ *   3. a rule, since the user knows better.
+ *
+ * Not inlined, since of most programs nothing is known.
  */
+static __noinline u32 known_tier(const struct task_ctx *taskc, u32 tier)
+{
+	u32 source = taskc->hint.known.source;
+
+	if (source == HINT_MEMORY && !classify_is_proven(taskc))
+		tier = bound_tier(taskc, tier);
+	tier = compositor_raise(tier, taskc->compositor.tier_floor);
+	return source == HINT_RULE ? bound_tier(taskc, tier) : tier;
+}
+
+/* The task of @taskc has shown itself to be of @tier. */
 static void set_tier(struct task_ctx *taskc, u32 tier)
 {
-	tier = compositor_raise(tier, taskc->compositor.tier_floor);
-	/* For most nothing is known, and the rest need not be looked at. */
-	if (taskc->hint.known.source != HINT_NONE)
-		tier = hint_bound_tier(tier, taskc->hint.known.least_tier,
-				       taskc->hint.known.greatest_tier,
-				       classify_is_long(taskc));
+	if (taskc->hint.known.source == HINT_NONE)
+		tier = compositor_raise(tier, taskc->compositor.tier_floor);
+	else
+		tier = known_tier(taskc, tier);
 	taskc->classify.tier = tier;
 }
 
-/* Renew the tier of @taskc. */
+/* Renew the tier of @taskc. Its own rhythm counts only if the score is low. */
 static void update_tier(struct task_ctx *taskc)
 {
-	u64 own_score = classify_own_score(taskc->classify.avg_runtime_ns,
-					   taskc->classify.avg_sleep_ns,
-					   taskc->classify.runtime_dev_ns);
-	u32 tier = classify_tier(
-		taskc->classify.age, taskc->classify.score, own_score,
-		taskc->classify.avg_runtime_ns,
-		taskc->classify.wake_interval_ns, taskc->classify.burst_ns,
-		knobs.cpu_bound_thresh_ns, knobs.lat_cri_thresh_high,
-		knobs.lat_cri_thresh_low);
+	const struct classify_task *seen = &taskc->classify;
+	u64 own_score = 0;
 
-	set_tier(taskc, tier);
+	if (seen->score < knobs.lat_cri_thresh_low)
+		own_score = classify_own_score(seen->avg_runtime_ns,
+					       seen->avg_sleep_ns,
+					       seen->runtime_dev_ns);
+	set_tier(taskc,
+		 classify_tier(seen->age, seen->score, own_score,
+			       seen->avg_runtime_ns, seen->wake_interval_ns,
+			       seen->burst_ns, knobs.cpu_bound_thresh_ns,
+			       knobs.lat_cri_thresh_high,
+			       knobs.lat_cri_thresh_low));
 }
 
 __hidden void classify_init_task(struct task_ctx *taskc)
 {
-	taskc->classify.avg_runtime_ns = NEW_TASK_RUNTIME_NS;
+	taskc->classify.avg_runtime_ns =
+		taskc->hint.known.avg_runtime_ns ?: NEW_TASK_RUNTIME_NS;
 	taskc->classify.wake_interval_ns = NEW_TASK_INTERVAL_NS;
 	taskc->classify.switch_interval_ns = NEW_TASK_INTERVAL_NS;
+	set_tier(taskc, TIER_INTERACTIVE);
+}
+
+__hidden void classify_recall(struct task_ctx *taskc)
+{
+	taskc->classify.age = 0;
+	taskc->classify.burst_ns = 0;
+	taskc->classify.runtime_dev_ns = 0;
+	taskc->classify.avg_runtime_ns = taskc->hint.known.avg_runtime_ns;
+	/* A token is for what may turn out to be waited for. */
+	if (taskc->hint.known.greatest_tier == TIER_BATCH)
+		taskc->classify.is_admitted = 0;
 	set_tier(taskc, TIER_INTERACTIVE);
 }
 
@@ -144,7 +182,7 @@ __hidden void classify_enqueued(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 	/* Two CPUs that end samples together lose one of them. */
 	if ((nr + ENQUEUES_AT_ONCE) % SURGE_SAMPLE == 0 &&
 	    surge_sample(&llcc->classify.surge, scx_bpf_now(),
-			 llcc->topo.nr_cpus))
+			 llcc->topo.nr_scale_cpus))
 		stat_inc(cpuc, STAT_SURGE);
 }
 
@@ -154,11 +192,12 @@ __hidden void classify_admit(struct task_ctx *taskc,
 {
 	/* Two CPUs may take the last token together: one first run too many. */
 	if (parentc->classify.served_tier == TIER_BATCH ||
+	    taskc->hint.known.greatest_tier == TIER_BATCH ||
 	    !gate_has_token(llcc->classify.gate_full_at, now,
-			    llcc->topo.nr_cpus))
+			    llcc->topo.nr_scale_cpus))
 		return;
 	llcc->classify.gate_full_at = gate_take_token(
-		llcc->classify.gate_full_at, now, llcc->topo.nr_cpus);
+		llcc->classify.gate_full_at, now, llcc->topo.nr_scale_cpus);
 	taskc->classify.is_admitted = 1;
 }
 
@@ -191,7 +230,6 @@ __hidden void classify_sleep(struct task_struct *p, struct task_ctx *taskc,
 		taskc->classify.wake_interval_ns,
 		taskc->classify.switch_interval_ns,
 		taskc->classify.avg_runtime_ns, taskc->classify.runtime_dev_ns);
-	/* The burst is over: the next one starts from nothing. */
 	taskc->classify.burst_ns = 0;
 	update_tier(taskc);
 	if ((p->flags & PF_KTHREAD) && taskc->classify.tier == TIER_BATCH)
@@ -217,12 +255,12 @@ static bool is_young(struct task_struct *p, const struct task_ctx *taskc,
 __hidden u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
 				  struct llc_ctx *llcc)
 {
-	u64 loan_ns =
-		taskc->classify.is_admitted ? HEAD_START_FIRST_RUN_NS : LOAN_NS;
+	bool is_admitted = taskc->classify.is_admitted;
+	u64 loan_ns = is_admitted ? HEAD_START_FIRST_RUN_NS : LOAN_NS;
 	u32 tier = taskc->classify.tier;
 
-	if (taskc->share.nice_weight < WEIGHT_NICE_0 ||
-	    (!taskc->classify.is_admitted && is_young(p, taskc, llcc)) ||
+	if (taskc->share.nice_weight < WEIGHT_NICE_0 || taskc->group.is_idle ||
+	    (!is_admitted && is_young(p, taskc, llcc)) ||
 	    taskc->classify.woken_by_batch ||
 	    !vtime_is_eligible(taskc->share.vtime,
 			       llcc->share.clock.avg_vruntime, loan_ns))
@@ -243,7 +281,7 @@ __hidden void classify_running(struct task_struct *p, struct task_ctx *taskc,
 
 __hidden u64 classify_slice_ns(const struct task_ctx *taskc)
 {
-	return slice_for_tier(taskc->classify.served_tier,
-			      taskc->classify.avg_runtime_ns, knobs.slice_ns,
-			      knobs.batch_slice_ns);
+	return slice_for_tier(
+		taskc->classify.served_tier, taskc->classify.avg_runtime_ns,
+		knobs.slice_min_ns, knobs.slice_ns, knobs.batch_slice_ns);
 }

@@ -17,9 +17,13 @@
 #define __CLASSIFY_BPF_H
 
 #include "context.bpf.h"
+#include "policy/classify.h"
 
 /* A task without history: as if it woke at 20 Hz and ran 1 ms each time. */
 void classify_init_task(struct task_ctx *taskc);
+
+/* The task of @taskc begins anew, with what is remembered of its program. */
+void classify_recall(struct task_ctx *taskc);
 
 /*
  * The task of @taskc wakes at @now. @wakerc, NULL for an interrupt, is the task
@@ -88,6 +92,16 @@ static inline bool classify_is_long(const struct task_ctx *taskc)
 {
 	return taskc->classify.burst_ns > knobs.cpu_bound_thresh_ns ||
 	       taskc->classify.avg_runtime_ns > knobs.cpu_bound_thresh_ns;
+}
+
+/*
+ * Return whether the task of @taskc has shown what it is: by enough wakeups, or
+ * since it works for long at present.
+ */
+static inline bool classify_is_proven(const struct task_ctx *taskc)
+{
+	return taskc->classify.age >= AGE_MATURE ||
+	       taskc->classify.burst_ns > knobs.cpu_bound_thresh_ns;
 }
 
 /* Return the slice of a task in the tier that it is served in, in ns. */

@@ -40,6 +40,7 @@ struct share_task {
 struct group_task {
 	u32 idx;	    /* of its cgroup, in the array of these */
 	u32 counted_weight; /* 0: it is not runnable */
+	u32 is_idle;	    /* its cgroup, or one above, has cpu.idle */
 };
 
 struct boost_task {
@@ -97,6 +98,7 @@ struct compositor_task {
 
 struct hint_task {
 	u64 reported_at; /* when the loader was told to look at it */
+	u64 program;	 /* see struct memory_key; 0: none, a kernel thread */
 	struct hint known;
 };
 
@@ -120,7 +122,8 @@ struct span_ctx {
 
 struct topo_llc {
 	u32 idx;
-	u32 nr_cpus;
+	u32 nr_cpus;	   /* what can run at a time */
+	u32 nr_scale_cpus; /* what bounds of a decision grow with */
 	struct bpf_cpumask __kptr *cpus;
 	struct bpf_cpumask __kptr *node_cpus; /* those of its NUMA node */
 };
@@ -193,6 +196,7 @@ extern const volatile bool has_smt;	    /* cores have several CPUs */
 extern const volatile bool has_wide_l2;	    /* L2 domains several cores */
 extern const volatile bool has_small_cores; /* cores differ in size */
 extern const volatile bool has_cpufreq;	    /* a driver sets frequencies */
+extern const volatile bool has_memory;	    /* programs are remembered */
 extern struct knobs knobs;
 
 /*

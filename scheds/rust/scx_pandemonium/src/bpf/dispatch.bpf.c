@@ -152,7 +152,7 @@ static bool serve_deficit(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			  u32 nr_batch)
 {
 	if (!nr_batch ||
-	    !deficit_is_due(llcc->dispatch.deficit, llcc->topo.nr_cpus) ||
+	    !deficit_is_due(llcc->dispatch.deficit, llcc->topo.nr_scale_cpus) ||
 	    !serve(cpuc, queue_batch(llcc->topo.idx), STAT_SERVE_DEFICIT))
 		return false;
 	count_service(llcc, true);

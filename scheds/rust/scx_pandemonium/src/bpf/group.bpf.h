@@ -11,33 +11,41 @@
  *   task wakes, sleeps, moves, is niced	sum of its cgroup
  *   a sum comes from or to zero		sum of the parent
  *   cpu.weight is written, a cgroup goes	sum of the parent
+ *   cpu.idle is written			sum of the parent
  *
- * A cgroup has an index in an array; a task keeps that of its own. There are
- * MAX_GROUPS of them: one beyond those, or below GROUP_DEPTH_MAX levels, is
- * taken for a part of its parent.
+ * A cgroup with cpu.idle makes all that is in it batch work.
  *
- * Not here: the arithmetic (policy/hierarchy.h), what a weight does (share).
- * cpu.max is not honoured.
+ * Not here: which cgroups there are (cgroup), the arithmetic
+ * (policy/hierarchy.h), what a weight does (share).
  */
 #ifndef __GROUP_BPF_H
 #define __GROUP_BPF_H
 
 #include "context.bpf.h"
 
-/* ops.cgroup_init(): @cgrp exists, with @cpu_weight. Return 0 or an error. */
-s32 group_cgroup_init(struct cgroup *cgrp, u32 cpu_weight);
+enum group_consts {
+	/* Index of the root cgroup, and of what is taken for a part of it. */
+	GROUP_ROOT = 0,
+	GROUP_DEPTH_MAX = 16,
+};
 
-/* ops.cgroup_exit(): @cgrp goes away. */
-void group_cgroup_exit(struct cgroup *cgrp);
+/* Return how many levels below the root group @idx is. */
+u32 group_depth(u32 idx);
 
-/* ops.cgroup_set_weight(): @cgrp has another weight. */
-void group_cgroup_set_weight(struct cgroup *cgrp, u32 cpu_weight);
+/* Return whether group @idx itself is idle. */
+bool group_is_idle(u32 idx);
 
-/* The task of @taskc, which is not runnable yet, is in @cgrp. */
-void group_init_task(struct task_ctx *taskc, struct cgroup *cgrp);
+/* Group @idx is a child of group @parent from now on. It weighs nothing yet. */
+void group_place(u32 idx, u32 parent);
 
-/* ops.cgroup_move(): @p is in @cgrp from now on. */
-void group_move_task(struct task_struct *p, struct cgroup *cgrp);
+/* Give group @idx a weight, 0 if it goes away; all in it is idle if it is. */
+void group_set_weight(u32 idx, u32 weight, bool is_idle);
+
+/* The task of @taskc, which is not runnable yet, is in group @idx. */
+void group_init_task(struct task_ctx *taskc, u32 idx);
+
+/* The task of @taskc, of @llcc, is in group @idx from now on. */
+void group_move_task(struct task_ctx *taskc, struct llc_ctx *llcc, u32 idx);
 
 /*
  * The task of @taskc is runnable in @llcc with @weight, that of its nice level;
@@ -48,8 +56,10 @@ void group_join(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight);
 /* It is not runnable any more, or elsewhere than in @llcc. */
 void group_leave(struct task_ctx *taskc, struct llc_ctx *llcc);
 
-/* Return the weight of a runnable task of @weight in @llcc, by its cgroup. */
-u32 group_weight(const struct task_ctx *taskc, struct llc_ctx *llcc,
-		 u32 weight);
+/*
+ * Return the weight of the runnable task of @taskc in @llcc, by its cgroup, and
+ * note whether that is idle. By its nice level the weight is @weight.
+ */
+u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight);
 
 #endif /* __GROUP_BPF_H */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* hint: what is known of a program before it has shown it? See hint.bpf.h. */
 #include "hint.bpf.h"
+#include "classify.bpf.h"
+#include "stats.bpf.h"
 #include <bpf_experimental.h>
 
 enum hint_room_consts {
@@ -21,8 +23,22 @@ struct {
 	__uint(max_entries, REPORTS_SIZE);
 } hint_reports SEC(".maps");
 
+/* Whether the loader has a use for reports, which may wake it; set by it. */
+bool are_hint_reports_wanted;
+
 /* Reports that found the ring buffer full; read by the loader. */
 u64 nr_hint_reports_lost;
+
+/*
+ * What is remembered of threads, see hint.bpf.h. The loader writes one while
+ * another CPU may copy it: half of each is a hint as well.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_MEMORIES);
+	__type(key, struct memory_key);
+	__type(value, struct hint);
+} hint_memories SEC(".maps");
 
 /* What is said of most programs. */
 static const struct hint nothing = {
@@ -37,6 +53,8 @@ static void report(struct task_struct *p, struct task_ctx *taskc, u64 now)
 {
 	u32 tgid = p->tgid;
 
+	if (!are_hint_reports_wanted)
+		return;
 	taskc->hint.reported_at = now;
 	if (bpf_ringbuf_output(&hint_reports, &tgid, sizeof(tgid), 0))
 		__sync_fetch_and_add(&nr_hint_reports_lost, 1);
@@ -56,13 +74,85 @@ static void report_change(struct task_struct *p)
 		report(p, taskc, now);
 }
 
-__hidden void hint_init_task(struct task_ctx *taskc, bool is_fork)
+/* Return the inode of the file that @p runs, 0 for a kernel thread. */
+static u64 inode_of(struct task_struct *p)
+{
+	return BPF_CORE_READ(p, mm, exe_file, f_inode, i_ino);
+}
+
+/* Count a thread that begins as its program is remembered. */
+static void count_recall(void)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
+
+	if (cpuc)
+		stat_inc(cpuc, STAT_RECALL);
+}
+
+/*
+ * @p, that of @taskc, is named @comm from now on: take what is remembered of
+ * such a thread, or forget what was of its former name.
+ *
+ * Return whether there is a memory.
+ */
+static bool recall(struct task_struct *p, struct task_ctx *taskc,
+		   const char *comm)
+{
+	struct memory_key key = {
+		.program = taskc->hint.program,
+	};
+	struct hint *memory;
+
+	if (!has_memory || taskc->hint.known.source == HINT_RULE)
+		return false;
+	key.uid = BPF_CORE_READ(p, cred, uid.val);
+	bpf_probe_read_kernel_str(key.comm, sizeof(key.comm), comm);
+	memory = bpf_map_lookup_elem(&hint_memories, &key);
+	taskc->hint.known = memory ? *memory : nothing;
+	return memory;
+}
+
+/* The same for a thread that has shown nothing of it yet: begin with that. */
+static void begin_with_memory(struct task_struct *p, struct task_ctx *taskc,
+			      const char *comm)
+{
+	if (!recall(p, taskc, comm) || classify_is_proven(taskc))
+		return;
+	classify_recall(taskc);
+	count_recall();
+}
+
+/*
+ * The task of @taskc was made by that of @parentc. Of a memory above batch work
+ * nothing is inherited: most children run another program, or get a name.
+ */
+static void inherit(struct task_ctx *taskc, const struct task_ctx *parentc)
+{
+	taskc->hint.program = parentc->hint.program;
+	taskc->hint.known = parentc->hint.known;
+	if (parentc->hint.known.source != HINT_MEMORY)
+		return;
+	if (parentc->hint.known.greatest_tier == TIER_BATCH)
+		count_recall();
+	else
+		taskc->hint.known = nothing;
+}
+
+__hidden void hint_init_task(struct task_struct *p, struct task_ctx *taskc,
+			     bool is_fork)
 {
 	struct task_ctx *parentc =
 		is_fork ? try_lookup_task((void *)bpf_get_current_task_btf())
 			: NULL;
 
-	taskc->hint.known = parentc ? parentc->hint.known : nothing;
+	taskc->hint.known = nothing;
+	if (parentc) {
+		inherit(taskc, parentc);
+		return;
+	}
+	taskc->hint.program = inode_of(p);
+	if (recall(p, taskc, p->comm))
+		count_recall();
 }
 
 /* @p, the only thread left of its process, runs another program. */
@@ -74,13 +164,22 @@ int BPF_PROG(hint_exec, struct task_struct *p)
 	if (!taskc)
 		return 0;
 	taskc->hint.known = nothing;
+	taskc->hint.program = inode_of(p);
+	if (recall(p, taskc, p->comm)) {
+		classify_recall(taskc);
+		count_recall();
+	}
 	report(p, taskc, bpf_ktime_get_ns());
 	return 0;
 }
 
 SEC("?tp_btf/task_rename")
-int BPF_PROG(hint_rename, struct task_struct *p)
+int BPF_PROG(hint_rename, struct task_struct *p, const char *comm)
 {
+	struct task_ctx *taskc = try_lookup_task(p);
+
+	if (taskc)
+		begin_with_memory(p, taskc, comm);
 	report_change(p);
 	return 0;
 }
@@ -95,6 +194,16 @@ int BPF_PROG(hint_move, struct cgroup *to, const char *path,
 {
 	report_change(leader);
 	return 0;
+}
+
+/* The loader knows @hint of the process of the task of @taskc. */
+static void set_hint(struct task_ctx *taskc, const struct hint *hint)
+{
+	/* What is remembered goes on if rules have nothing to say. */
+	if (hint->source == HINT_NONE &&
+	    taskc->hint.known.source == HINT_MEMORY)
+		return;
+	taskc->hint.known = *hint;
 }
 
 /*
@@ -116,7 +225,35 @@ int hint_set(struct hint_request *request)
 	bpf_for_each(task, p, leader, ITER_PROC_THREADS) {
 		taskc = try_lookup_task(p);
 		if (taskc)
-			taskc->hint.known = hint;
+			set_hint(taskc, &hint);
+	}
+	bpf_rcu_read_unlock();
+	bpf_task_release(leader);
+	return 0;
+}
+
+/*
+ * The loader knows which script or game a process runs: its threads begin with
+ * what is remembered of that.
+ *
+ * Return 0, or -ESRCH if there is no such process.
+ */
+SEC("syscall")
+int hint_set_program(struct program_request *request)
+{
+	struct task_struct *leader = bpf_task_from_pid(request->tgid), *p;
+	u64 program = request->program;
+	struct task_ctx *taskc;
+
+	if (!leader)
+		return -ESRCH;
+	bpf_rcu_read_lock();
+	bpf_for_each(task, p, leader, ITER_PROC_THREADS) {
+		taskc = try_lookup_task(p);
+		if (taskc && taskc->hint.program != program) {
+			taskc->hint.program = program;
+			begin_with_memory(p, taskc, p->comm);
+		}
 	}
 	bpf_rcu_read_unlock();
 	bpf_task_release(leader);

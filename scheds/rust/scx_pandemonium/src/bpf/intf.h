@@ -44,6 +44,11 @@ enum intf_consts {
 	/* A factor of a hint that changes nothing. */
 	HINT_FACTOR_ONE = 1024,
 
+	/* Memories that a program's threads are looked up in. */
+	MAX_MEMORIES = 1024,
+	/* Bit of a program that the loader has numbered: a script, a game. */
+	PROGRAM_NAMED_BIT = 63,
+
 	/* Names of compositors; a look compares with each. */
 	MAX_COMM_PATTERNS = 128,
 
@@ -107,6 +112,7 @@ enum stat_id {
 	STAT_RT_RELEASE,    /* another class took the CPU */
 	STAT_SURGE,	    /* a surge of enqueues began */
 	STAT_CPUPERF_SET,   /* a CPU asked for a performance */
+	STAT_RECALL,	    /* a thread began as its program is remembered */
 
 	NR_STAT_IDS,
 };
@@ -123,6 +129,10 @@ enum affinity_mode {
  * read at the next decision. Defaults are in main.bpf.c.
  */
 struct knobs {
+	/* The shortest slice, and one that ends because others wait. */
+	u64 slice_min_ns;
+	/* To what a slice falls while the latency target is in reach. */
+	u64 turn_min_ns;
 	/* The longest slice of an interactive or latency-critical task. */
 	u64 slice_ns;
 	/* The slice of a batch task while no other task waits. */
@@ -155,19 +165,24 @@ struct knobs {
 	u64 affinity_mode;
 	/* 1 while a governor listens to what CPUs ask for. */
 	u64 is_cpufreq_on;
+	/* How many CPUs work keeps to; 0: any. See pack.bpf.h. */
+	u64 nr_packed_cpus;
 };
 
 /* What the loader knows of a CPU; one entry for each possible CPU. */
 struct cpu_topo {
-	u32 llc_idx;  /* index of its LLC domain, from 0 */
-	u32 l2_idx;   /* index of its L2 domain, from 0 */
-	u32 node_idx; /* of its NUMA node */
-	u32 is_big;   /* 1 unless its core is one of the small ones */
+	u32 llc_idx;   /* index of its LLC domain, from 0 */
+	u32 l2_idx;    /* index of its L2 domain, from 0 */
+	u32 node_idx;  /* of its NUMA node */
+	u32 is_big;    /* 1 unless its core is one of the small ones */
+	u32 pack_rank; /* its place in the order of pack, from 0 */
 };
 
 /* What the loader knows of an LLC domain. */
 struct llc_topo {
 	u32 nr_cpus;
+	/* Those that bounds of a decision grow with: nr_cpus, or as told. */
+	u32 nr_scale_cpus;
 	u32 node_idx;
 	/* The other domains, nearest first. */
 	u32 nr_neighbours;
@@ -308,6 +323,7 @@ struct comm_pattern {
 enum hint_source {
 	HINT_NONE = 0,
 	HINT_RULE = 1,
+	HINT_MEMORY = 2, /* what it did before: until it has shown itself */
 };
 
 /* What is known of a program; see policy/hint.h. */
@@ -316,6 +332,34 @@ struct hint {
 	u32 greatest_tier; /* ... nor rise above; may not be less */
 	u32 weight_factor; /* in 1/HINT_FACTOR_ONE */
 	u32 source; /* one of enum hint_source; 0: the rest says nothing */
+	u64 avg_runtime_ns; /* it begins with this average; 0: unknown */
+};
+
+/* Which threads a memory is of; src/procdb/ says why these. */
+struct memory_key {
+	u64 program; /* inode of its file, or PROGRAM_NAMED and a number */
+	u32 uid;     /* the user who started it */
+	u32 reserved;
+	u8 comm[COMM_LEN]; /* of the thread */
+};
+
+/* What the loader asks hint_set_program() for. */
+struct program_request {
+	u64 program;
+	s32 tgid;
+	u32 reserved;
+};
+
+/* One thread that has shown what it is, for the memory of programs. */
+struct learned_row {
+	u64 program;
+	u64 score;
+	u64 avg_runtime_ns; /* between two sleeps, the open burst included */
+	s32 tgid;
+	u32 uid;
+	u32 tier;
+	u32 reserved;
+	u8 comm[COMM_LEN];
 };
 
 /* What the loader asks hint_set() for. */
@@ -323,6 +367,15 @@ struct hint_request {
 	struct hint hint;
 	s32 tgid;
 	u32 reserved;
+};
+
+/* Why a task is of its tier. */
+enum tier_reason {
+	REASON_BEHAVIOUR = 0, /* by what it does */
+	REASON_MEMORY = 1,    /* by what its program did, as it is new */
+	REASON_KERNEL = 2,    /* a kernel thread is of this at least */
+	REASON_COMPOSITOR = 3,
+	REASON_RULE = 4, /* a rule bounds it */
 };
 
 /* One task as `scx_pandemonium tasks` shows it; see struct task_ctx. */
@@ -342,6 +395,10 @@ struct task_row {
 	u32 tier_floor;
 	u32 tier_ceiling;
 	u32 hint_source;
+	u32 tier_reason;    /* one of enum tier_reason */
+	u32 own_weight;	    /* beside others of its cgroup; WEIGHT_NICE_0 */
+	u32 plain_weight;   /* what its cgroup makes of that */
+	u32 charged_weight; /* what its sleep makes of that */
 	u32 reserved;
 	u8 comm[COMM_LEN];
 };

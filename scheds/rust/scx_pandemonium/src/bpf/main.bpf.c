@@ -10,8 +10,10 @@
  *   place	which CPU does a ready task go to?
  *   handoff	does the waker give its CPU to the wakee?
  *   idle	which idle CPU does it get?
+ *   pack	which CPUs does work keep to?
  *   preempt	which CPU has to make room?
  *   share	how much CPU time is a task owed?
+ *   cgroup	which cgroups are there, and how much do they weigh?
  *   group	what does its cgroup entitle a task to?
  *   boost	may a task have more than its equal share?
  *   queue	where do tasks wait, and in which order?
@@ -31,12 +33,13 @@
  */
 #include "account.bpf.h"
 #include "boost.bpf.h"
+#include "cgroup.bpf.h"
 #include "context.bpf.h"
 #include "dispatch.bpf.h"
 #include "dump.bpf.h"
 #include "frequency.bpf.h"
-#include "group.bpf.h"
 #include "idle.bpf.h"
+#include "pack.bpf.h"
 #include "place.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -61,11 +64,16 @@ const volatile bool has_small_cores = false;
 /* Whether a driver sets frequencies of CPUs; set by the loader. */
 const volatile bool has_cpufreq = false;
 
+/* Whether programs are remembered; set by the loader. */
+const volatile bool has_memory = false;
+
 /* Number of names of compositors; set by the loader. */
 const volatile u32 nr_comm_patterns = 0;
 
 /* Where each number comes from is in docs/DESIGN.md. */
 struct knobs knobs = {
+	.slice_min_ns = 1 * NSEC_PER_MSEC,
+	.turn_min_ns = 1 * NSEC_PER_MSEC,
 	.slice_ns = 4 * NSEC_PER_MSEC,
 	.batch_slice_ns = 20 * NSEC_PER_MSEC,
 	.latency_target_ns = 8 * NSEC_PER_MSEC,
@@ -173,24 +181,24 @@ void BPF_STRUCT_OPS(pandemonium_dump_task, struct scx_dump_ctx *dctx,
 s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_cgroup_init, struct cgroup *cgrp,
 			     struct scx_cgroup_init_args *args)
 {
-	return group_cgroup_init(cgrp, args->weight);
+	return cgroup_init(cgrp, args->weight);
 }
 
 void BPF_STRUCT_OPS(pandemonium_cgroup_exit, struct cgroup *cgrp)
 {
-	group_cgroup_exit(cgrp);
+	cgroup_exit(cgrp);
 }
 
 void BPF_STRUCT_OPS(pandemonium_cgroup_move, struct task_struct *p,
 		    struct cgroup *from, struct cgroup *to)
 {
-	group_move_task(p, to);
+	cgroup_move_task(p, to);
 }
 
 void BPF_STRUCT_OPS(pandemonium_cgroup_set_weight, struct cgroup *cgrp,
 		    u32 weight)
 {
-	group_cgroup_set_weight(cgrp, weight);
+	cgroup_set_weight(cgrp, weight);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
@@ -199,6 +207,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
 
 	if (!err)
 		err = idle_init();
+	if (!err)
+		err = pack_init();
 	if (!err)
 		err = queue_init();
 	if (!err)
@@ -253,6 +263,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
  */
 #include "account.bpf.c"
 #include "boost.bpf.c"
+#include "cgroup.bpf.c"
 #include "classify.bpf.c"
 #include "compositor.bpf.c"
 #include "context.bpf.c"
@@ -263,6 +274,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "handoff.bpf.c"
 #include "hint.bpf.c"
 #include "idle.bpf.c"
+#include "pack.bpf.c"
 #include "place.bpf.c"
 #include "preempt.bpf.c"
 #include "queue.bpf.c"

@@ -6,6 +6,7 @@
 #include "compositor.bpf.h"
 #include "handoff.bpf.h"
 #include "idle.bpf.h"
+#include "pack.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "share.bpf.h"
@@ -83,6 +84,13 @@ static s32 place_on(struct task_struct *p, struct task_ctx *taskc,
 	return cpu;
 }
 
+/* ops.select_cpu(): claim an idle CPU for @p. Return it, or -EBUSY. */
+static s32 claim_idle(struct task_struct *p, s32 prev_cpu)
+{
+	return pack_holds(p) ? pack_claim_cpu(p, prev_cpu)
+			     : idle_select_cpu(p, prev_cpu);
+}
+
 /* Give @p, from ops.select_cpu(), this CPU, that of @cpuc. Return it. */
 static s32 hand_off(struct task_struct *p, struct task_ctx *taskc,
 		    struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
@@ -97,7 +105,8 @@ static s32 hand_off(struct task_struct *p, struct task_ctx *taskc,
  *
  *   1. The waker's CPU, if it said that it will sleep and is known for that:
  *	nothing has to be woken and the data is in its cache.
- *   2. An idle CPU, the nearest one (idle).
+ *   2. An idle CPU, the nearest one (idle), or one of those that work keeps to
+ *	(pack).
  *   3. The waker's CPU, if it is about to sleep without having said so, as with
  *	futexes.
  *   4. A CPU that runs something of a lower tier, for a task that has earned
@@ -143,7 +152,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	    handoff_is_due(taskc, wakerc, cpuc, llcc, true))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
-	cpu = idle_select_cpu(p, prev_cpu);
+	cpu = claim_idle(p, prev_cpu);
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 
@@ -155,7 +164,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_PREEMPT);
 	if (taskc->classify.woken_by_batch)
 		slice_hurry_waker(cpuc, taskc->share.vtime);
-	return prev_cpu;
+	return pack_holds(p) ? pack_wait_cpu(p, prev_cpu) : prev_cpu;
 }
 
 /*
@@ -235,25 +244,40 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 }
 
 /*
- * Wake a CPU that went idle while @p was on its way into a queue. Return
- * whether there was one.
+ * Claim a CPU that went idle while @p was on its way into a queue of @llcc, on
+ * @cpu. Return it, or -EBUSY; the wait has a bound then.
  */
+static s32 claim_for_queued(struct task_struct *p, struct task_ctx *taskc,
+			    struct llc_ctx *llcc, s32 cpu, bool is_movable)
+{
+	bool is_packed = is_movable && pack_holds(p);
+	s32 target;
+
+	if (is_packed) {
+		target = pack_claim_cpu(p, cpu);
+		if (target < 0)
+			pack_bound_wait(p, llcc->topo.idx);
+		return target;
+	}
+	if (scx_bpf_test_and_clear_cpu_idle(cpu))
+		return cpu;
+	if (!is_movable)
+		return -EBUSY;
+	target = idle_pick_cpu(p, cpu);
+	if (target < 0 && nr_llcs > 1)
+		idle_bound_wait(p, taskc, llcc);
+	return target;
+}
+
+/* Wake the CPU that claim_for_queued() finds. Return whether there was one. */
 static bool kick_idle(struct task_struct *p, struct task_ctx *taskc,
 		      struct cpu_ctx *cpuc, struct llc_ctx *llcc, s32 cpu,
 		      bool is_movable)
 {
-	s32 target = cpu;
+	s32 target = claim_for_queued(p, taskc, llcc, cpu, is_movable);
 
-	if (!scx_bpf_test_and_clear_cpu_idle(cpu)) {
-		if (!is_movable)
-			return false;
-		target = idle_pick_cpu(p, cpu);
-	}
-	if (target < 0) {
-		if (nr_llcs > 1)
-			idle_bound_wait(p, taskc, llcc);
+	if (target < 0)
 		return false;
-	}
 	scx_bpf_kick_cpu(target, SCX_KICK_IDLE);
 	stat_inc(cpuc, STAT_KICK_IDLE);
 	return true;

@@ -143,6 +143,9 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 	unmark_offered(llcc, cpuc->topo.cpu, victim_tier);
 	if (is_taken(cpuc))
 		return false;
+	/* The CPU has switched in between, and makes an offer of its own. */
+	if (runs_equal(cpuc, tier))
+		return false;
 	WRITE_ONCE(cpuc->preempt.granted_ns, taskc->classify.avg_runtime_ns);
 	if (runs_equal(cpuc, tier))
 		stat_inc(cpuc, STAT_PREEMPT_EQUAL);
@@ -248,9 +251,9 @@ __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 	if (old == offer)
 		return;
 	/*
-	 * A claim of the old offer may come in between. It looks at what runs,
-	 * see runs_equal(); should it have done so just before, it costs that
-	 * task a switch, and the counter of equal preemptions shows it.
+	 * A claim of the old offer may come in between. It looks at what runs
+	 * before and after, see runs_equal(); what runs from then on is lost to
+	 * it, and the counter of equal preemptions shows a part of that.
 	 */
 	WRITE_ONCE(cpuc->preempt.offered_tier, offer);
 	if (old >= OFFERED)

@@ -199,9 +199,23 @@ static void bound_for_local(struct cpu_ctx *cpuc, u64 now)
 	if (!READ_ONCE(cpuc->slice.ends_at))
 		return;
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpuc->topo.cpu))
-		slice_end_in(cpuc, now, SLICE_MIN_NS);
+		slice_end_in(cpuc, now, knobs.slice_min_ns);
 	else
 		slice_clear_end(cpuc);
+}
+
+/* Return @slice_ns, or what @nr_waiting tasks leave of it on @nr_cpus CPUs. */
+static u64 contended_slice(u64 slice_ns, u32 nr_waiting, u32 nr_cpus)
+{
+	u64 contended_ns;
+
+	/* The shortest slice gets no shorter, at the price of a division. */
+	if (slice_ns <= knobs.turn_min_ns)
+		return slice_ns;
+	contended_ns =
+		slice_contended(nr_waiting, nr_cpus, knobs.latency_target_ns,
+				knobs.turn_min_ns, knobs.slice_min_ns);
+	return contended_ns < slice_ns ? contended_ns : slice_ns;
 }
 
 /*
@@ -219,15 +233,13 @@ static bool bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 nr_given,
 		bound_for_local(cpuc, now);
 		return false;
 	}
-	/* The shortest slice gets no shorter, at the price of a division. */
-	if (slice_ns > SLICE_MIN_NS)
-		slice_ns = slice_contended(nr_waiting, llcc->topo.nr_cpus,
-					   knobs.latency_target_ns, slice_ns);
+	slice_ns =
+		contended_slice(slice_ns, nr_waiting, llcc->topo.nr_scale_cpus);
 	/* No other CPU can take what waits in the own queue. */
-	if (nr_own && slice_ns > SLICE_MIN_NS)
-		slice_ns = slice_contended(nr_own, 1, knobs.latency_target_ns,
-					   slice_ns);
-	slice_ns = slice_for_weight(slice_ns, cpuc->account.weight);
+	if (nr_own)
+		slice_ns = contended_slice(slice_ns, nr_own, 1);
+	slice_ns = slice_for_weight(slice_ns, cpuc->account.weight,
+				    knobs.slice_min_ns);
 	slice_end_in(cpuc, now, slice_left(slice_ns, used_ns));
 	return used_ns >= slice_ns;
 }

@@ -30,9 +30,8 @@ void slice_grant(struct task_ctx *taskc, u64 slice_ns);
 void slice_end_turn(struct task_ctx *taskc);
 
 /*
- * The task of @taskc begins a run on @cpuc's CPU, and with that a turn if the
- * last one is over. The run is bounded if other tasks wait for the CPU; if the
- * slice is used up, the turn is over with this run.
+ * The task of @taskc begins a run on @cpuc's CPU, and a turn if the last one is
+ * over. While others wait the run is bounded; with the slice the turn is over.
  */
 void slice_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 		     struct llc_ctx *llcc, u64 now);
@@ -44,38 +43,30 @@ void slice_use(struct task_ctx *taskc, u64 ran_ns);
 void slice_clear_end(struct cpu_ctx *cpuc);
 
 /*
- * A task begins to wait while another runs on @cpuc's CPU that no task waited
- * for so far: bound that run now, not at the next tick. @nr_given tasks were
- * given the CPU and wait in no queue.
+ * The first task begins to wait while another runs on @cpuc's CPU: bound that
+ * run now. @nr_given tasks were given the CPU and wait in no queue.
  */
 void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		       u32 nr_given);
 
-/*
- * End what runs on the CPU of @cpuc @left_ns after @now, between two ticks if
- * need be, unless it was to end before that already.
- */
+/* End what runs on the CPU of @cpuc @left_ns after @now, if not before. */
 void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns);
 
 /*
- * The waker, which runs on this CPU, that of @cpuc, goes on and leaves a task
- * waiting that is at @vtime. If that is owed much more, end the waker's run
- * once it has lasted a while.
+ * The waker, on @cpuc's CPU, goes on beside a task at @vtime. If that is owed
+ * much more, end the waker's run once it has lasted a while.
  */
 void slice_hurry_waker(struct cpu_ctx *cpuc, u64 vtime);
 
 /*
- * The CPU of @cpuc goes idle, or is idle no more. If tasks wait that it may run
- * and it is not asked for them, since it is about to go offline, the timer sees
- * to that.
+ * The CPU of @cpuc goes idle, or is idle no more. If it is not asked for tasks
+ * that wait, since it is about to go offline, the timer sees to that.
  */
 void slice_update_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		       bool is_idle);
 
-/* ops.cpu_online() */
+/* ops.cpu_online() and ops.cpu_offline() */
 void slice_cpu_online(s32 cpu);
-
-/* ops.cpu_offline() */
 void slice_cpu_offline(s32 cpu);
 
 #endif /* __SLICE_BPF_H */

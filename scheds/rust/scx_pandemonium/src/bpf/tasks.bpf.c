@@ -2,14 +2,17 @@
 /*
  * tasks: what does the scheduler think of each task?
  *
- * A task iterator that writes one struct task_row for each task that ran since
- * the scheduler was attached; nothing is known of the others. It runs when the
- * loader reads it and costs nothing otherwise.
+ * Two task iterators. tasks_list writes one struct task_row for each task that
+ * ran since the scheduler was attached; nothing is known of the others.
+ * tasks_learn writes one struct learned_row for each that has shown what it is
+ * by itself and ran since it was read last. They run when the loader reads them
+ * and cost nothing otherwise.
  *
  * The fields are read while their task may change them on another CPU: each is
  * right, a row need not be that of one instant.
  *
- * Not here: what the values mean (classify), how they are shown (tasks.rs).
+ * Not here: what the values mean (classify), how they are shown (tasks.rs),
+ * what is learned of them (src/procdb/).
  */
 #include "classify.bpf.h"
 #include "context.bpf.h"
@@ -20,6 +23,51 @@ enum tasks_consts {
 	PRIO_NORMAL_MIN = 100,
 };
 
+/* When tasks_learn was read last, and when the present reading began. */
+static u64 learned_at, learning_at;
+
+/*
+ * Return the context of @p; NULL if it has not run yet, or is none of ours
+ * since it is dead or real-time.
+ */
+static struct task_ctx *ctx_of_ours(struct task_struct *p)
+{
+	struct task_ctx *taskc;
+
+	if (p->exit_state || p->prio < PRIO_NORMAL_MIN)
+		return NULL;
+	taskc = try_lookup_task(p);
+	return taskc && taskc->account.last_cpu >= 0 ? taskc : NULL;
+}
+
+/* Return why @p, that of @taskc, is of its tier; the strongest reason first. */
+static u32 tier_reason(struct task_struct *p, const struct task_ctx *taskc)
+{
+	u32 floor = taskc->compositor.tier_floor;
+
+	if (taskc->hint.known.source == HINT_RULE &&
+	    (taskc->hint.known.least_tier > TIER_BATCH ||
+	     taskc->hint.known.greatest_tier < TIER_LAT_CRITICAL))
+		return REASON_RULE;
+	if (floor > TIER_BATCH && taskc->classify.tier <= floor)
+		return REASON_COMPOSITOR;
+	if ((p->flags & PF_KTHREAD) && taskc->classify.tier == TIER_INTERACTIVE)
+		return REASON_KERNEL;
+	if (taskc->hint.known.source == HINT_MEMORY &&
+	    !classify_is_proven(taskc))
+		return REASON_MEMORY;
+	return REASON_BEHAVIOUR;
+}
+
+/* Write to @row what the task of @taskc is entitled to. */
+static void fill_weights(struct task_row *row, const struct task_ctx *taskc)
+{
+	row->own_weight = hint_scale_weight(taskc->share.nice_weight,
+					    taskc->hint.known.weight_factor);
+	row->plain_weight = taskc->share.plain_weight;
+	row->charged_weight = taskc->share.weight;
+}
+
 SEC("iter/task")
 int tasks_list(struct bpf_iter__task *ctx)
 {
@@ -27,22 +75,28 @@ int tasks_list(struct bpf_iter__task *ctx)
 	struct task_row row = {};
 	struct task_ctx *taskc;
 
-	/* The last call has no task. What is dead or real-time is not ours. */
-	if (!p || p->exit_state || p->prio < PRIO_NORMAL_MIN)
-		return 0;
-	taskc = try_lookup_task(p);
-	if (!taskc || taskc->account.last_cpu < 0)
+	/* The last call has no task. */
+	taskc = p ? ctx_of_ours(p) : NULL;
+	if (!taskc)
 		return 0;
 
 	row.pid = p->pid;
 	row.tgid = p->tgid;
 	row.tier = taskc->classify.tier;
 	row.served_tier = taskc->classify.served_tier;
-	row.tier_floor = hint_bound_tier(
-		taskc->compositor.tier_floor, taskc->hint.known.least_tier,
-		taskc->hint.known.greatest_tier, classify_is_long(taskc));
-	row.tier_ceiling = taskc->hint.known.greatest_tier;
+	row.tier_floor = taskc->compositor.tier_floor;
+	row.tier_ceiling = TIER_LAT_CRITICAL;
+	/* A memory does not bound what a task may show itself to be. */
+	if (taskc->hint.known.source == HINT_RULE) {
+		row.tier_floor = hint_bound_tier(
+			row.tier_floor, taskc->hint.known.least_tier,
+			taskc->hint.known.greatest_tier,
+			classify_is_long(taskc));
+		row.tier_ceiling = taskc->hint.known.greatest_tier;
+	}
 	row.hint_source = taskc->hint.known.source;
+	row.tier_reason = tier_reason(p, taskc);
+	fill_weights(&row, taskc);
 	row.age = taskc->classify.age;
 	row.weight = p->scx.weight * taskc->hint.known.weight_factor /
 		     HINT_FACTOR_ONE;
@@ -54,6 +108,48 @@ int tasks_list(struct bpf_iter__task *ctx)
 	row.wake_interval_ns = taskc->classify.wake_interval_ns;
 	row.slice_ns = taskc->slice.granted_ns;
 	row.last_wait_ns = taskc->account.last_wait_ns;
+	__builtin_memcpy(row.comm, p->comm, sizeof(row.comm));
+	bpf_seq_write(ctx->meta->seq, &row, sizeof(row));
+	return 0;
+}
+
+/*
+ * Return whether what the task of @taskc does is worth remembering: it shows by
+ * itself what it is, no rule and no compositor's name, and it did something.
+ */
+static bool is_instructive(const struct task_ctx *taskc)
+{
+	return taskc->hint.program && classify_is_proven(taskc) &&
+	       taskc->hint.known.source != HINT_RULE &&
+	       taskc->compositor.tier_floor == TIER_BATCH &&
+	       (s64)(taskc->account.run_started_at - learned_at) > 0;
+}
+
+SEC("iter/task")
+int tasks_learn(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	struct learned_row row = {};
+	struct task_ctx *taskc;
+
+	if (!p) {
+		learned_at = learning_at;
+		return 0;
+	}
+	if (!ctx->meta->seq_num)
+		learning_at = scx_bpf_now();
+	taskc = ctx_of_ours(p);
+	if (!taskc || !is_instructive(taskc))
+		return 0;
+
+	row.program = taskc->hint.program;
+	row.tgid = p->tgid;
+	row.uid = BPF_CORE_READ(p, cred, uid.val);
+	row.tier = taskc->classify.tier;
+	row.score = taskc->classify.score;
+	row.avg_runtime_ns = taskc->classify.avg_runtime_ns;
+	if (taskc->classify.burst_ns > row.avg_runtime_ns)
+		row.avg_runtime_ns = taskc->classify.burst_ns;
 	__builtin_memcpy(row.comm, p->comm, sizeof(row.comm));
 	bpf_seq_write(ctx->meta->seq, &row, sizeof(row));
 	return 0;

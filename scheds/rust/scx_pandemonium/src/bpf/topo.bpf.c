@@ -14,6 +14,8 @@ static bool is_in_span(const struct cpu_topo *topo, enum span_kind kind,
 		return topo->node_idx == idx;
 	case SPAN_BIG:
 		return topo->is_big;
+	case SPAN_FIRST:
+		return topo->pack_rank < idx;
 	default:
 		return false;
 	}
@@ -49,6 +51,7 @@ static s32 init_llc(u32 llc_idx)
 		return -ENOENT;
 	llcc->topo.idx = llc_idx;
 	llcc->topo.nr_cpus = topo->nr_cpus;
+	llcc->topo.nr_scale_cpus = topo->nr_scale_cpus;
 	err = topo_create_span(&llcc->topo.cpus, SPAN_LLC, llc_idx);
 	if (!err)
 		err = topo_create_span(&llcc->topo.node_cpus, SPAN_NODE,

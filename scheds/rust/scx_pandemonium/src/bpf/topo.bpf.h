@@ -18,7 +18,8 @@ enum span_kind {
 	SPAN_L2,
 	SPAN_LLC,
 	SPAN_NODE,
-	SPAN_BIG, /* cores that are not small */
+	SPAN_BIG,   /* cores that are not small */
+	SPAN_FIRST, /* the first ones in the order of pack */
 };
 
 /* Build the masks of all domains. Return 0 or a negative error. */

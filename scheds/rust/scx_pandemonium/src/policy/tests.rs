@@ -219,10 +219,10 @@ fn a_tier_is_worth_a_head_start_and_no_more() {
 fn a_niced_down_task_gets_shorter_turns_but_not_below_the_minimum() {
     // SAFETY: pure arithmetic on its arguments.
     unsafe {
-        assert_eq!(slice_for_weight(4 * MSEC, NICE_0), 4 * MSEC);
-        assert_eq!(slice_for_weight(4 * MSEC, 88 * NICE_0), 4 * MSEC);
-        assert_eq!(slice_for_weight(4 * MSEC, NICE_0 / 2), 2 * MSEC);
-        assert_eq!(slice_for_weight(4 * MSEC, *WEIGHTS.start()), MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, NICE_0, MSEC), 4 * MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, 88 * NICE_0, MSEC), 4 * MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, NICE_0 / 2, MSEC), 2 * MSEC);
+        assert_eq!(slice_for_weight(4 * MSEC, *WEIGHTS.start(), MSEC), MSEC);
     }
 }
 
@@ -571,47 +571,55 @@ proptest! {
     }
 
     #[test]
-    fn a_slice_stays_between_its_bounds(avg in 0u64..10_000 * MSEC, slice in MSEC..20 * MSEC) {
+    fn a_slice_stays_between_its_bounds(
+        avg in 0u64..10_000 * MSEC, min in MSEC / 4..MSEC, slice in MSEC..20 * MSEC,
+    ) {
         // SAFETY: pure arithmetic on its arguments.
         unsafe {
             for tier in [tier_TIER_INTERACTIVE, tier_TIER_LAT_CRITICAL] {
-                let granted = slice_for_tier(tier, avg, slice, 20 * MSEC);
-                prop_assert!((u64::from(slice_consts_SLICE_MIN_NS)..=slice).contains(&granted));
+                let granted = slice_for_tier(tier, avg, min, slice, 20 * MSEC);
+                prop_assert!((min..=slice).contains(&granted));
             }
-            prop_assert_eq!(slice_for_tier(tier_TIER_BATCH, avg, slice, 20 * MSEC), 20 * MSEC);
+            prop_assert_eq!(slice_for_tier(tier_TIER_BATCH, avg, min, slice, 20 * MSEC), 20 * MSEC);
         }
     }
 
     #[test]
     fn waiters_shorten_a_slice_until_they_are_a_crowd(
         waiting in 0u64..10_000, more in 0u64..10_000, cpus in 1u32..1024,
+        min in MSEC / 4..4 * MSEC,
     ) {
-        let (min, crowd) = (
-            u64::from(slice_consts_SLICE_MIN_NS),
-            u64::from(slice_consts_SLICE_CROWD_NS),
-        );
         // SAFETY: pure arithmetic on its arguments.
-        let slice = |nr| unsafe { slice_contended(nr, cpus, 8 * MSEC, 20 * MSEC) };
+        let slice = |nr| unsafe { slice_contended(nr, cpus, 8 * MSEC, min, min) };
         prop_assert!(slice(waiting) >= min);
         if (waiting + more + u64::from(cpus)) * min <= 8 * MSEC * u64::from(cpus) {
             prop_assert!(slice(waiting + more) <= slice(waiting));
         } else {
-            prop_assert!(slice(waiting + more) <= crowd);
+            prop_assert!(slice(waiting + more) <= 2 * min);
         }
     }
 
     #[test]
     fn a_crowd_lengthens_a_slice_again(cpus in 1u32..1024) {
         // SAFETY: pure arithmetic on its arguments.
-        let slice = |nr| unsafe { slice_contended(nr, cpus, 8 * MSEC, 20 * MSEC) };
+        let slice = |nr| unsafe { slice_contended(nr, cpus, 8 * MSEC, MSEC, MSEC) };
         let cpus = u64::from(cpus);
         prop_assert!(slice(7 * cpus) < slice(15 * cpus) && slice(15 * cpus) < slice(39 * cpus));
     }
 
+    /// Turns that the load made shorter are no shorter for a crowd.
     #[test]
-    fn a_crowd_does_not_lengthen_the_longest_slice(waiting in 0u64..10_000, cpus in 1u32..1024) {
-        let max = u64::from(slice_consts_SLICE_MIN_NS);
+    fn a_crowd_has_the_slices_of_before_turns_were_shortened(
+        waiting in 0u64..10_000, cpus in 1u32..1024, parts in 1u64..=4,
+    ) {
         // SAFETY: pure arithmetic on its arguments.
-        prop_assert_eq!(unsafe { slice_contended(waiting, cpus, 8 * MSEC, max) }, max);
+        let slice = |target, min, crowd| unsafe {
+            slice_contended(waiting, cpus, target, min, crowd)
+        };
+        let whole = slice(8 * MSEC, MSEC, MSEC);
+        let part = slice(8 * MSEC / parts, MSEC / parts, MSEC);
+        let is_crowd = (waiting + u64::from(cpus)) > 8 * u64::from(cpus);
+        let due = if is_crowd { whole } else { whole / parts };
+        prop_assert!(part.abs_diff(due) <= 2 * parts, "{part} {due}");
     }
 }

@@ -73,6 +73,24 @@ fn weights_of(groups: &[(u32, u32)], in_first: usize) -> Vec<u32> {
     weights
 }
 
+/// [`weight_consts_WEIGHT_MIN`], as a float.
+const WEIGHT_LEAST: f64 = weight_consts_WEIGHT_MIN as f64;
+
+/// The part of the whole that each task of these groups is due.
+fn parts_of(groups: &[(u32, u32)], in_first: usize) -> Vec<f64> {
+    let sum = |groups: &[(u32, u32)]| -> f64 { groups.iter().map(|(w, _)| f64::from(*w)).sum() };
+    let (inner, outer) = groups.split_at(in_first);
+    let inner_weight = if in_first > 0 { f64::from(NICE_0) } else { 0.0 };
+    let all = sum(outer) + inner_weight;
+    let inner = inner
+        .iter()
+        .map(|(w, nr)| inner_weight / all * f64::from(*w) / sum(inner) / f64::from(*nr));
+    let outer = outer
+        .iter()
+        .map(|(w, nr)| f64::from(*w) / all / f64::from(*nr));
+    inner.chain(outer).collect()
+}
+
 proptest! {
     /// What groups get is as their weights, however many tasks they have, and
     /// tasks weigh what they would without groups, all together.
@@ -83,6 +101,11 @@ proptest! {
         let groups: Vec<(u32, u32)> =
             groups.into_iter().map(|(weight, nr)| (weight * NICE_0 / 10, nr)).collect();
         let in_first = if nested { groups.len() / 2 } else { 0 };
+        // A part is a multiple of 1/2^24 and no weight is below WEIGHT_MIN.
+        let least = parts_of(&groups, in_first).into_iter().fold(1.0, f64::min);
+        let nr_tasks: u32 = groups.iter().map(|(_, nr)| nr).sum();
+        prop_assume!(least * f64::from(1 << 24) >= 200.0);
+        prop_assume!(least * f64::from(nr_tasks) * f64::from(NICE_0) >= WEIGHT_LEAST);
         let weights = weights_of(&groups, in_first);
         let got: Vec<f64> = weights.iter().zip(&groups)
             .map(|(weight, (_, nr))| f64::from(*weight) * f64::from(*nr))

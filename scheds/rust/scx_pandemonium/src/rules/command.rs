@@ -2,14 +2,14 @@
 //!
 //! Both read the rules themselves; no scheduler needs to run.
 
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, ensure};
 use clap::Subcommand;
 
 use super::process::is_gone;
 use super::{Facts, Problem, Rules, RulesOpts, files, together};
+use crate::output;
 use crate::text::printable;
 
 /// What to do with the rules.
@@ -42,22 +42,14 @@ pub enum RulesCommand {
 /// If a directory that was given is none, the process does not exist, or rules
 /// that were to be checked have problems.
 pub fn run(command: &RulesCommand) -> Result<()> {
-    let out = &mut std::io::stdout();
-    let result = match command {
+    match command {
         RulesCommand::Check { dirs } => {
             let (text, nr_problems) = check(dirs)?;
-            let printed = write!(out, "{text}");
-            if nr_problems > 0 && printed.is_ok() {
-                bail!("{nr_problems} problems");
-            }
-            printed
+            output::print(&text)?;
+            ensure!(nr_problems == 0, "{nr_problems} problems");
+            Ok(())
         }
-        RulesCommand::Explain { pid, rules } => write!(out, "{}", explain(*pid, rules)?),
-    };
-    match result {
-        // The reader has seen enough.
-        Err(err) if err.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("printing"),
+        RulesCommand::Explain { pid, rules } => output::print(&explain(*pid, rules)?),
     }
 }
 

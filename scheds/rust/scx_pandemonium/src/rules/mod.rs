@@ -18,7 +18,7 @@
 mod ananicy;
 pub mod command;
 mod files;
-mod pattern;
+pub mod pattern;
 mod process;
 pub mod programs;
 #[cfg(test)]
@@ -44,6 +44,9 @@ pub use crate::rules::process::Facts;
 
 /// Nice levels that there are.
 const NICE: RangeInclusive<i64> = -20..=19;
+
+/// Problems of one file that are told: who has more is not helped by a list.
+const NR_PROBLEMS_MAX: usize = 100;
 
 /// Where a rule stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,12 +141,16 @@ impl Rules {
             return;
         };
         self.files.push(found.path.clone());
+        let mut nr_problems = 0;
         let mut report = |line: Option<u32>, what: String| {
-            problems.push(Problem {
-                path: found.path.clone(),
-                line,
-                what,
-            });
+            nr_problems += 1;
+            let what = match nr_problems {
+                ..=NR_PROBLEMS_MAX => what,
+                _ if nr_problems == NR_PROBLEMS_MAX + 1 => "what else is wrong is not told".into(),
+                _ => return,
+            };
+            let path = found.path.clone();
+            problems.push(Problem { path, line, what });
         };
         match found.kind {
             Kind::Toml => self
@@ -293,12 +300,12 @@ fn by_file(problems: &[Problem]) -> Vec<(&Problem, usize)> {
 
 /// The name of a program in a path of Linux or of Windows, which a game under
 /// Wine has; `None` if it ends with a separator.
-fn basename(path: &str) -> Option<&str> {
+pub fn basename(path: &str) -> Option<&str> {
     let name = path.rsplit(['/', '\\']).next();
     name.filter(|name| !name.is_empty())
 }
 
 /// The path as text, if it is text.
-fn text_of(path: &Path) -> Option<String> {
+pub fn text_of(path: &Path) -> Option<String> {
     path.to_str().map(str::to_owned)
 }

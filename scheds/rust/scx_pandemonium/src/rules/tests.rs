@@ -1,7 +1,7 @@
 //! What rules say of processes, and what becomes of files that are damaged.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -11,6 +11,7 @@ use tempfile::{TempDir, tempdir};
 use super::files::Kind;
 use super::watch::Watch;
 use super::*;
+use crate::fuzz;
 use crate::hint::Tier;
 
 /// A file that says something of `good` and of nothing else.
@@ -478,6 +479,14 @@ fn what_is_damaged_costs_one_warning_and_nothing_else() {
         fs::write(dir.join("dir.toml/bad.toml"), "bad").unwrap();
     };
     cases.push(("directory", Box::new(directory), 1));
+    // Root reads it, and finds no rule.
+    cases.push(("a file of root's", link("link.rules", "/etc/shadow"), 1));
+    let unreadable = |dir: &Path| {
+        let path = dir.join("unreadable.toml");
+        fs::write(&path, "[[rule]]\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    };
+    cases.push(("unreadable", Box::new(unreadable), 1));
     for (what, make, nr_warnings) in cases {
         let dirs = Dirs::new(&[&[("good.toml", GOOD)], &[("other.rules", ANANICYS)]]);
         make(dirs.first());
@@ -501,6 +510,26 @@ fn what_is_damaged_costs_one_warning_and_nothing_else() {
             assert!(problem.to_string().len() < 500, "{what}: {problem}");
         }
     }
+}
+
+/// Each problem has a line of its own in the file, and the list of them an end.
+#[test]
+fn of_very_many_problems_the_first_are_told_with_their_lines() {
+    let nr = 50_000;
+    let ours = "[[rule]]\n".repeat(nr) + GOOD;
+    let ananicys = "{\n".repeat(nr) + ANANICYS;
+    let dirs = Dirs::new(&[&[("a.toml", &ours), ("b.rules", &ananicys)]]);
+    let (rules, problems) = dirs.read();
+    assert_eq!(rules.hint(&program("good")), at_least(Tier::Interactive));
+    assert_eq!(rules.hint(&program("backup")), at_most(Tier::Batch));
+    let groups = by_file(&problems);
+    assert_eq!(groups.len(), 2);
+    for ((first, nr_more), from) in groups.iter().zip([0, NR_PROBLEMS_MAX + 1]) {
+        assert_eq!((first.line, *nr_more), (Some(1), NR_PROBLEMS_MAX));
+        assert_eq!(problems[from + 41].line, Some(42));
+    }
+    let good = rules.matches(&program("good"));
+    assert!(good[0].place.ends_with(&format!(":{}", nr + 1)));
 }
 
 #[test]
@@ -580,26 +609,35 @@ fn digest(kind: Kind, text: &str) {
     }
 }
 
-/// A good text, damaged: bits are flipped, a part is cut off or comes twice.
-fn damaged(text: &'static str) -> impl Strategy<Value = String> {
-    let len = text.len();
-    let flips = prop::collection::vec((0..len, 0u8..8), 0..6);
-    (flips, 0..=len, 0..=len).prop_map(move |(flips, end, again)| {
-        let mut bytes = text.as_bytes().to_vec();
-        for (at, bit) in flips {
-            bytes[at] ^= 1 << bit;
-        }
-        bytes.truncate(end);
-        bytes.extend_from_slice(&text.as_bytes()[again..]);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
-}
+/// What stands in rules, and what should not.
+const WORDS: &[&str] = &[
+    "[[rule]]\n",
+    "[[[[[[[[",
+    "{{{{",
+    "\"",
+    "\"\"\"",
+    "\\u0000",
+    "\n",
+    "name = ",
+    "weight_pct = 99999999999999999999",
+    "user = -1",
+    "nice = \"19..-20\"",
+    "1e999",
+    "nan",
+    "1979-05-27T07:32:00Z",
+    "null",
+    "\"name\": ",
+    "\"type\": \"Game\"",
+    "\"nice\": -9223372036854775808",
+    "\u{feff}",
+    "*",
+];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(fuzz::config(2000))]
 
     #[test]
-    fn no_text_makes_reading_fail(text in "\\PC{0,200}") {
+    fn fuzz_rules_of_anything(text in "\\PC{0,100}") {
         digest(Kind::Toml, &text);
         digest(Kind::Ananicy, &text);
         digest(Kind::Ananicy, &format!("{{\"name\": {text}"));
@@ -607,8 +645,14 @@ proptest! {
     }
 
     #[test]
-    fn no_damage_makes_reading_fail(ours in damaged(OURS), ananicys in damaged(ANANICYS)) {
-        digest(Kind::Toml, &ours);
-        digest(Kind::Ananicy, &ananicys);
+    fn fuzz_damaged_rules_of_ours(damages in fuzz::damages()) {
+        let bytes = fuzz::damaged(OURS.as_bytes(), WORDS, &damages);
+        digest(Kind::Toml, &String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn fuzz_damaged_rules_of_ananicy(damages in fuzz::damages()) {
+        let bytes = fuzz::damaged(ANANICYS.as_bytes(), WORDS, &damages);
+        digest(Kind::Ananicy, &String::from_utf8_lossy(&bytes));
     }
 }

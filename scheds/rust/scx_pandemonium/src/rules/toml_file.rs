@@ -265,22 +265,23 @@ pub fn parse(text: &str, file: u32, report: &mut impl FnMut(Option<u32>, String)
     let table = match DeTable::parse(text) {
         Ok(table) => table.into_inner(),
         Err(err) => {
-            let line = err.span().map(|span| line_of(text, span.start));
+            let line = err.span().map(|span| Lines::new(text).of(span.start));
             report(line, format!("is no TOML: {}", message(&err)));
             return Vec::new();
         }
     };
+    let lines = Lines::new(text);
     let mut rules = Vec::new();
     for (key, value) in table {
-        let line = line_of(text, key.span().start);
+        let line = lines.of(key.span().start);
         match value.into_inner() {
             DeValue::Array(values) if key.get_ref() == RULE_KEY => {
                 for value in values {
-                    let line = line_of(text, value.span().start);
+                    let line = lines.of(value.span().start);
                     match read_rule(value, Place { file, line }) {
                         Ok(rule) => rules.push(rule),
                         Err((at, what)) => {
-                            let line = at.map_or(line, |at| line_of(text, at));
+                            let line = at.map_or(line, |at| lines.of(at));
                             report(Some(line), what);
                         }
                     }
@@ -340,11 +341,22 @@ fn message(err: &toml::de::Error) -> String {
     words.join(" ")
 }
 
-/// The line of a byte, from 1.
-fn line_of(text: &str, at: usize) -> u32 {
-    let before = text.as_bytes().iter().take(at);
-    let nr_lines = before.filter(|byte| **byte == b'\n').count();
-    u32::try_from(nr_lines)
-        .unwrap_or(u32::MAX)
-        .saturating_add(1)
+/// Where the lines of a text end: each rule has a line, so a look at the whole text
+/// for each would take minutes with many.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn new(text: &str) -> Lines {
+        let bytes = text.bytes().enumerate();
+        let ends = bytes.filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at);
+        Lines(ends.collect())
+    }
+
+    /// The line of a byte, from 1.
+    fn of(&self, at: usize) -> u32 {
+        let nr_before = self.0.partition_point(|end| *end < at);
+        u32::try_from(nr_before)
+            .unwrap_or(u32::MAX)
+            .saturating_add(1)
+    }
 }

@@ -75,6 +75,9 @@ impl<'a> Watch<'a> {
     /// What is said of processes that were reported at `now`. One of which
     /// nothing is said is left out: BPF knows that by itself.
     pub fn started(&mut self, pids: &[i32], now: Instant) -> Vec<Known> {
+        if self.rules.is_empty() {
+            return Vec::new();
+        }
         let mut pids = pids.to_vec();
         pids.sort_unstable();
         pids.dedup();

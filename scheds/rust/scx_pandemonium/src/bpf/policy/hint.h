@@ -7,7 +7,8 @@
  * seen of the program before, knows better.
  *
  * How: a hint has a least and a greatest tier, and a factor of the weight. The
- * tier that a task has shown itself to be is brought between the two.
+ * tier that a task has shown itself to be is brought between the two; by what
+ * is remembered of its program only until it has shown itself (classify.bpf.c).
  *
  * Limits:
  *   - A task that works for long is not latency critical by a hint: it is

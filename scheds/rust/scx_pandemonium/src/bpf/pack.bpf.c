@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* pack: which CPUs does work keep to? See pack.bpf.h. */
+#include "pack.bpf.h"
+#include "lazy_timer.h"
+#include "queue.bpf.h"
+#include "topo.bpf.h"
+
+enum pack_consts {
+	/*
+	 * How long a task waits before another CPU is woken for it: as long as
+	 * for its LLC (idle).
+	 */
+	PACK_WAIT_NS = 500 * NSEC_PER_USEC,
+	/* Tasks of a queue that one look considers. */
+	PACK_LOOK_TASKS = 16,
+};
+
+/* Entry n: the first n CPUs of the order. The loader sets their number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct span_ctx);
+} pack_spans SEC(".maps");
+
+/* Timers of the LLC domains; the loader sets their number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct lazy_timer);
+} pack_timers SEC(".maps");
+
+/* Return the first @nr CPUs if @p may use all of them, else NULL. */
+static struct bpf_cpumask *usable_span(struct task_struct *p, u32 nr)
+{
+	struct span_ctx *span = bpf_map_lookup_elem(&pack_spans, &nr);
+	struct bpf_cpumask *mask = span ? span->cpus : NULL;
+
+	if (!mask || !bpf_cpumask_subset(cast_mask(mask), p->cpus_ptr))
+		return NULL;
+	return mask;
+}
+
+static struct bpf_cpumask *packed_cpus(struct task_struct *p)
+{
+	return usable_span(p, knobs.nr_packed_cpus);
+}
+
+bool pack_holds_task(struct task_struct *p __arg_trusted)
+{
+	return packed_cpus(p);
+}
+
+s32 pack_claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+{
+	struct bpf_cpumask *mask = packed_cpus(p);
+
+	if (!mask)
+		return -EBUSY;
+	if (bpf_cpumask_test_cpu(prev_cpu, cast_mask(mask)) &&
+	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
+		return prev_cpu;
+	return scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
+}
+
+s32 pack_wait_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+{
+	struct bpf_cpumask *mask = packed_cpus(p);
+
+	if (!mask || bpf_cpumask_test_cpu(prev_cpu, cast_mask(mask)))
+		return prev_cpu;
+	return bpf_cpumask_any_distribute(cast_mask(mask));
+}
+
+/*
+ * Claim an idle CPU for @p, which has waited for long: among twice as many as
+ * work keeps to, then any. So what is too much for these stays together too.
+ */
+static s32 claim_beyond(struct task_struct *p)
+{
+	struct bpf_cpumask *mask = usable_span(p, 2 * knobs.nr_packed_cpus);
+	s32 cpu = -EBUSY;
+
+	if (mask)
+		cpu = scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
+	return cpu >= 0 ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+}
+
+/* Wake an idle CPU for each of the first tasks of @dsq_id. */
+static void wake_beyond(u64 dsq_id)
+{
+	struct task_struct *p;
+	u32 nr = 0;
+	s32 cpu;
+
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		cpu = claim_beyond(p);
+		if (cpu >= 0)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		if (++nr >= PACK_LOOK_TASKS)
+			break;
+	}
+}
+
+/* A task has waited in domain @key for long enough, others came after it. */
+static int pack_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
+{
+	/* Before the look: a task that comes after it arms the timer again. */
+	lazy_timer_fired(timer);
+	/* To Linux 6.12 the callback may sleep, since ops.init() may. */
+	bpf_rcu_read_lock();
+	wake_beyond(queue_interactive(*key));
+	wake_beyond(queue_batch(*key));
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool is_any_idle = bpf_cpumask_intersects(idle, p->cpus_ptr);
+	struct lazy_timer *timer;
+
+	scx_bpf_put_idle_cpumask(idle);
+	/* With no idle CPU anywhere, the next one comes and looks. */
+	if (!is_any_idle)
+		return 0;
+	timer = bpf_map_lookup_elem(&pack_timers, &llc_idx);
+	if (timer)
+		lazy_timer_arm(timer, PACK_WAIT_NS);
+	return 0;
+}
+
+static s32 init_pack_timer(u32 llc_idx)
+{
+	struct lazy_timer *timer = bpf_map_lookup_elem(&pack_timers, &llc_idx);
+	s32 err;
+
+	if (!timer)
+		return -ENOENT;
+	err = bpf_timer_init(&timer->timer, &pack_timers, CLOCK_MONOTONIC);
+	return err ?: bpf_timer_set_callback(&timer->timer, pack_timer_fn);
+}
+
+static s32 init_pack_span(u32 nr)
+{
+	struct span_ctx *span = bpf_map_lookup_elem(&pack_spans, &nr);
+
+	return span ? topo_create_span(&span->cpus, SPAN_FIRST, nr) : -ENOENT;
+}
+
+__hidden s32 pack_init(void)
+{
+	s32 err, i;
+
+	bpf_for(i, 1, nr_cpu_ids + 1) {
+		err = init_pack_span(i);
+		if (err)
+			return err;
+	}
+	bpf_for(i, 0, nr_llcs) {
+		err = init_pack_timer(i);
+		if (err)
+			return err;
+	}
+	return 0;
+}

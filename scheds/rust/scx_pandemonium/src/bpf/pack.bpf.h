@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * pack: which CPUs does work keep to?
+ *
+ * The first knobs.nr_packed_cpus of the machine, in the order of the loader:
+ * small cores before big ones, the CPUs of a core together, then those of an
+ * LLC. A task that wakes gets an idle CPU among these, preempts what runs
+ * there, or waits. Once it has waited for PACK_WAIT_NS a timer wakes another
+ * CPU for it, the next ones in that order first. 0 packs nothing.
+ *
+ * The loader sets the number once a second by how busy the machine is. Until it
+ * has, the wait is all that a task pays.
+ *
+ * Limits:
+ *   - Only wakeups are packed. A task that never sleeps stays where it is.
+ *   - A task that may not use all of these CPUs goes anywhere.
+ *   - A CPU that went offline after the start keeps its place in the order.
+ *
+ * Not here: how many CPUs (control/pack.rs), which of them a task gets that is
+ * not packed (idle).
+ */
+#ifndef __PACK_BPF_H
+#define __PACK_BPF_H
+
+#include "context.bpf.h"
+
+/*
+ * Functions without __hidden are seen by the verifier once, not at each call.
+ */
+
+/* Make the masks and the timers. Return 0 or a negative error. */
+s32 pack_init(void);
+
+/* Return whether @p keeps to few CPUs at present; pack_holds() asks. */
+bool pack_holds_task(struct task_struct *p);
+
+/*
+ * Claim an idle one of these CPUs for @p, @prev_cpu if it is one. Return it, or
+ * -EBUSY.
+ */
+s32 pack_claim_cpu(struct task_struct *p, s32 prev_cpu);
+
+/* Return one of these CPUs, in whose domain @p waits: @prev_cpu if it can. */
+s32 pack_wait_cpu(struct task_struct *p, s32 prev_cpu);
+
+/* @p waits in domain @llc_idx for one of these CPUs: bound its wait. */
+int pack_bound_wait(struct task_struct *p, u32 llc_idx);
+
+/* The same. Where nothing is packed it costs a load. */
+static __always_inline bool pack_holds(struct task_struct *p)
+{
+	return knobs.nr_packed_cpus && pack_holds_task(p);
+}
+
+#endif /* __PACK_BPF_H */

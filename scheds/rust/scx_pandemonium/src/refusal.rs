@@ -1,0 +1,224 @@
+//! Why the kernel refuses to load or to attach the scheduler, and what to do.
+//!
+//! The system call that fails says a number only. The kernel's own words are in its
+//! log; what it looks at stands in /proc and /sys.
+//!
+//! Not here: another scheduler that runs, a kernel without sched_ext, a user who is
+//! not root, which are seen before anything is loaded (scheduler).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+
+use nix::libc::O_NONBLOCK;
+use procfs::process::Process;
+
+use crate::text::printable;
+
+/// The kernel's log; one record a read.
+const LOG_PATH: &str = "/dev/kmsg";
+
+/// Bytes of a record at most, by the kernel.
+const RECORD_LEN_MAX: usize = 8192;
+
+/// Records that are looked at: what the kernel says meanwhile of other things is
+/// less.
+const NR_RECORDS_MAX: usize = 1000;
+
+/// What the kernel's words of sched_ext begin with.
+const LOG_PREFIX: &str = "sched_ext: ";
+
+const ISOLATED_PATH: &str = "/sys/devices/system/cpu/isolated";
+const COMMAND_LINE_PATH: &str = "/proc/cmdline";
+const ISOLCPUS: &str = "isolcpus=";
+const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
+
+/// In the file of the lockdown: BPF may not read the kernel's memory.
+const LOCKED_DOWN: &str = "[confidentiality]";
+
+/// Capabilities, by their numbers in `linux/capability.h`, without which no
+/// scheduler is loaded; the first stands for the others.
+const CAP_SYS_ADMIN: u32 = 21;
+const CAPS: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
+
+/// The kernel's log from some moment on; nothing if it may not be read.
+pub struct KernelLog(Option<File>);
+
+impl KernelLog {
+    /// What the kernel says from now on.
+    pub fn from_now() -> KernelLog {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).custom_flags(O_NONBLOCK).open(LOG_PATH);
+        let at_end = file.and_then(|mut file| file.seek(SeekFrom::End(0)).map(|_| file));
+        KernelLog(at_end.ok())
+    }
+
+    /// What the kernel has said of sched_ext since.
+    fn words(&mut self) -> Vec<String> {
+        let mut words = Vec::new();
+        let Some(file) = &mut self.0 else {
+            return words;
+        };
+        let mut record = [0; RECORD_LEN_MAX];
+        for _ in 0..NR_RECORDS_MAX {
+            match file.read(&mut record) {
+                Ok(len) if len > 0 => words.extend(words_of(&record[..len])),
+                // The end, or records that are lost: there is a log to look at.
+                _ => break,
+            }
+        }
+        words
+    }
+
+    /// `err`, with the reasons that can be found for it.
+    pub fn explain(&mut self, err: anyhow::Error) -> anyhow::Error {
+        match State::read(self.words()).reasons() {
+            reasons if reasons.is_empty() => err,
+            reasons => err.context(reasons.join("; ")),
+        }
+    }
+}
+
+/// What sched_ext said in a record of the log: numbers, `;`, the text and a line of
+/// each property.
+fn words_of(record: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(record);
+    let (_, text) = text.split_once(';')?;
+    let words = text.lines().next()?.strip_prefix(LOG_PREFIX)?;
+    Some(printable(words.trim()))
+}
+
+/// What there is to find reasons in.
+struct State {
+    /// What the kernel said of sched_ext.
+    words: Vec<String>,
+    isolated: String,
+    lockdown: String,
+    /// Capabilities of this process, a bit each.
+    caps: u64,
+}
+
+/// What would make the kernel refuse a scheduler of this process, were it started
+/// now; empty if nothing that can be seen.
+pub fn foreseen() -> Vec<String> {
+    let mut state = State::read(Vec::new());
+    // A partition of a cpuset isolates CPUs as well, which the kernel does not mind.
+    let line = fs::read_to_string(COMMAND_LINE_PATH).unwrap_or_default();
+    if !line.contains(ISOLCPUS) {
+        state.isolated.clear();
+    }
+    state.reasons()
+}
+
+impl State {
+    /// That of this machine and process, of which the kernel said `words`.
+    fn read(words: Vec<String>) -> State {
+        let status = Process::myself().and_then(|process| process.status());
+        State {
+            words,
+            isolated: fs::read_to_string(ISOLATED_PATH).unwrap_or_default(),
+            lockdown: fs::read_to_string(LOCKDOWN_PATH).unwrap_or_default(),
+            caps: status.map_or(u64::MAX, |status| status.capeff),
+        }
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if !self.words.is_empty() {
+            reasons.push(format!("the kernel says: {}", self.words.join(", ")));
+        }
+        let isolated = self.isolated.trim();
+        let is_about_isolation = self.words.iter().any(|words| words.contains("isolcpus"));
+        if is_about_isolation || self.words.is_empty() && !isolated.is_empty() {
+            reasons.push(format!(
+                "CPUs {isolated} are isolated, and the kernel refuses every sched_ext scheduler \
+                 beside isolcpus=: remove it from the kernel's command line and restart"
+            ));
+        }
+        let has = |cap: u32| self.caps >> cap & 1 != 0;
+        let missing = CAPS.iter().filter(|(cap, _)| !has(*cap));
+        let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
+        if !missing.is_empty() && !has(CAP_SYS_ADMIN) {
+            reasons.push(format!(
+                "{} is missing, though the user is root: start it outside the container, or let \
+                 the service have it",
+                missing.join(" and ")
+            ));
+        }
+        if self.lockdown.contains(LOCKED_DOWN) {
+            reasons.push(
+                "the kernel is locked down to confidentiality, in which BPF may not read what a \
+                 scheduler needs: boot with lockdown=integrity or without"
+                    .to_owned(),
+            );
+        }
+        reasons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usual() -> State {
+        State {
+            words: Vec::new(),
+            isolated: "\n".to_owned(),
+            lockdown: "none [integrity] confidentiality\n".to_owned(),
+            caps: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn each_reason_is_told_with_what_to_do_and_none_is_made_up() {
+        assert_eq!(usual().reasons(), Vec::<String>::new());
+        let without = |caps: &[u32]| State {
+            caps: !caps.iter().fold(0, |bits, cap| bits | 1_u64 << cap),
+            ..usual()
+        };
+        assert_eq!(without(&[38, 39]).reasons(), Vec::<String>::new());
+        let locked = State {
+            lockdown: "none integrity [confidentiality]".to_owned(),
+            ..usual()
+        };
+        let isolated = State {
+            isolated: "1-3\n".to_owned(),
+            ..usual()
+        };
+        // As of a partition of a cpuset, which the kernel minds as little.
+        let other = State {
+            words: vec!["something else".to_owned()],
+            isolated: "1-3\n".to_owned(),
+            ..usual()
+        };
+        for (state, wanted) in [
+            (without(&[21, 39]), "CAP_BPF is missing"),
+            (without(&[21, 38, 39]), "CAP_PERFMON and CAP_BPF is missing"),
+            (locked, "lockdown=integrity"),
+            (isolated, "CPUs 1-3 are isolated"),
+            (other, "the kernel says: something else"),
+        ] {
+            let reasons = state.reasons();
+            assert_eq!(reasons.len(), 1, "{reasons:?}");
+            assert!(reasons[0].contains(wanted), "{reasons:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_the_log_is_read_and_any_other_is_not() {
+        let said = |record: &[u8]| words_of(record);
+        assert_eq!(
+            said(b"3,512,99,-;sched_ext: Not compatible\n SUBSYSTEM=x\n"),
+            Some("Not compatible".to_owned())
+        );
+        for other in [
+            &b"6,1,2,-;usb 1-1: new\n"[..],
+            b"",
+            b";",
+            b"\xff\xfe",
+            b"1;\n",
+        ] {
+            assert_eq!(said(other), None);
+        }
+    }
+}
