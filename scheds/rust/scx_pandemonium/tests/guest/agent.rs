@@ -5,18 +5,22 @@
 //! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
 //! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
 //!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
-//! - `load-step ...`: see frequency.rs. `late-game ...`: see games.rs.
+//! - `light-load ...`: see packing.rs. `load-step ...`: see frequency.rs. `late-game ...`: see games.rs.
+//! - `unprivileged ...`: see profiles.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`:
-//!   see rules.rs.
+//!   see rules.rs. `begin-hogs ...`: see procdb.rs.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 
 use crate::support::agent;
-use crate::{classes, frequency, games, gate, groups, handoffs, idle, kicks, roles, rules};
+use crate::{
+    classes, frequency, games, gate, groups, handoffs, idle, kicks, packing, procdb, profiles,
+    roles, rules,
+};
 
 /// Not a test but what the guest runs.
 #[test]
@@ -34,8 +38,10 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["intruded", words @ ..] => classes::intruded(words),
         ["groups", words @ ..] => groups::churn(words),
         ["idle-waits", words @ ..] => kicks::idle_waits(words),
+        ["light-load", words @ ..] => packing::light_load(words),
         ["load-step", words @ ..] => frequency::load_step(words),
         ["late-game", words @ ..] => games::late_game(words),
+        ["unprivileged", words @ ..] => profiles::unprivileged(words),
         ["children"] => gate::children(),
         ["roles", words @ ..] => roles::run(words),
         ["fresh-hog"] => roles::fresh_hog(),
@@ -49,6 +55,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["joins", words @ ..] => rules::joins(words),
         ["lives", words @ ..] => rules::lives(words),
         ["starts"] => rules::starts(),
+        ["begin-hogs", words @ ..] => procdb::begin_hogs(words),
         _ => return None,
     };
     Some(answer)

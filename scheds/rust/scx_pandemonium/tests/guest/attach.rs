@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The scheduler attaches to machines of every size, says what it is, runs each
-//! task of a mixed load and goes.
+//! The scheduler attaches to machines of every size, from any directory, says what
+//! it is, runs each task of a mixed load and goes.
 
 use anyhow::Result;
 use scx_guest::Kernel;
@@ -10,6 +10,7 @@ use crate::ours::OURS;
 use crate::support::kernels;
 
 const SCRIPT: &str = "\
+cd /root
 begin
 fact name $(cat /sys/kernel/sched_ext/root/ops)
 fact constants $(agent rodata)

@@ -58,6 +58,15 @@ fn a_compositor_is_known_by_its_name() -> Result<()> {
             painter["tier"].as_str().unwrap_or_default(),
         );
         told.check_eq(&format!("tiers of {name}"), found, expected)?;
+        let reason = if *is_compositor {
+            "compositor"
+        } else {
+            "behaviour"
+        };
+        for task in [main, painter] {
+            let what = format!("reason of the tier of {name}");
+            told.check_eq(&what, &task["tier_by"], &reason.into())?;
+        }
     }
     told.check_eq("notes about a long name", told.one("nr_notes")?, 1)?;
     told.check_stops()

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use scx_guest::Kernel;
 
+use crate::ours::OURS;
 use crate::share::{bench, metric};
 use crate::support::kernels;
 use crate::support::told::Told;
@@ -36,6 +37,43 @@ const TOPOLOGY: &str = "1x1x4x1";
 /// Longer than by default: when the weight of a group grows, so does what its hogs are
 /// owed in that moment, some 30 ms in all, which is 2% of half of 3 s.
 const WEIGHTS: &str = "cg_weights,cg_nested,cg_live --seconds 6";
+
+/// CPU time of two cgroups with as many hogs while one of them is idle, then after
+/// that one was written to be no more, then while the other is, in us. A third has a
+/// limit: how often that was said in the log.
+const IDLE_SCRIPT: &str = "\
+cd /sys/fs/cgroup
+echo +cpu > cgroup.subtree_control
+mkdir a b c
+echo 1 > a/cpu.idle
+echo '50000 100000' > c/cpu.max
+for group in a a a a b b b b; do
+	(echo 0 > $group/cgroup.procs; while :; do :; done) &
+	hogs=\"$hogs $!\"
+done
+used() {
+	awk '/^usage_usec/ { print $2 }' $1/cpu.stat
+}
+look() {
+	usleep 2300000
+	a=$(used a) b=$(used b)
+	usleep 1000000
+	fact a $(($(used a) - a))
+	fact b $(($(used b) - b))
+}
+begin
+look
+fact limits $(grep -c 'cpu.max is not honoured: that of /c limits' $LOG)
+echo 0 > a/cpu.idle
+look
+echo 1 > b/cpu.idle
+look
+kill $hogs
+stop INT
+";
+
+/// An idle group gets 3 of 1027 parts, as a task of `SCHED_IDLE` does.
+const IDLE_RATIO_MIN: f64 = 50.0;
 
 const CHURN: &str = "fact churn $(agent groups 2)\n";
 
@@ -165,6 +203,30 @@ fn cgroups_share_by_weight_through_the_hierarchy() -> Result<()> {
 #[test]
 fn cgroups_share_by_weight_on_another_kernel() -> Result<()> {
     kernels::on_second(weights)
+}
+
+fn idle(kernel: &Kernel) -> Result<()> {
+    let told = OURS.flat(kernel, 2)?.run(IDLE_SCRIPT)?;
+    let (a, b): (Vec<f64>, Vec<f64>) = (told.all("a")?, told.all("b")?);
+    println!("us of a and b while a is idle, none is, b is: {a:?} {b:?}");
+    told.check_eq("looks", (a.len(), b.len()), (3, 3))?;
+    told.check_eq("warnings of limits", told.one::<u32>("limits")?, 1)?;
+    told.check(b[0] > a[0] * IDLE_RATIO_MIN, || "a is not idle".to_owned())?;
+    told.check((a[1] / b[1] - 1.0).abs() < 0.1, || {
+        "a is not like b any more".to_owned()
+    })?;
+    told.check(a[2] > b[2] * IDLE_RATIO_MIN, || "b is not idle".to_owned())?;
+    told.check_stops()
+}
+
+#[test]
+fn an_idle_cgroup_gets_what_is_left() -> Result<()> {
+    idle(&kernels::first()?)
+}
+
+#[test]
+fn an_idle_cgroup_gets_what_is_left_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(idle)
 }
 
 #[test]

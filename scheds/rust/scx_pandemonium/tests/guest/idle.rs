@@ -182,27 +182,27 @@ stop INT
 /// A second has so many ticks of user time, all CPUs together: they share it.
 const BUSY_TICKS_MIN: u64 = 10;
 
-/// Least share of rounds on big cores, in percent: something else may be there
+/// Least share of rounds on the cores of a size, in percent: something else may be there
 /// for a moment.
 const BIG_PCT_MIN: u64 = 90;
 
-/// Check that the answer told as `key` is of a task that was on CPUs `big`.
-fn check_big(told: &Told, key: &str, big: [usize; 2]) -> Result<()> {
+/// Check that the answer told as `key` is of a task that was on CPUs `of`.
+pub fn check_share(told: &Told, key: &str, of: [usize; 2]) -> Result<()> {
     let answer: String = told.one(key)?;
     let rounds: Result<Vec<u64>, _> = answer.split(' ').map(str::parse).collect();
     let rounds = rounds?;
-    println!("big cores {big:?}: rounds on each CPU {rounds:?}");
-    let nr_big = rounds[big[0]] + rounds[big[1]];
+    println!("{key} {of:?}: rounds on each CPU {rounds:?}");
+    let nr_there = rounds[of[0]] + rounds[of[1]];
     let nr: u64 = rounds.iter().sum();
-    told.check(nr_big * 100 >= nr * BIG_PCT_MIN, || {
-        format!("{nr_big} of {nr} rounds were on CPUs {big:?}, the big ones")
+    told.check(nr_there * 100 >= nr * BIG_PCT_MIN, || {
+        format!("{nr_there} of {nr} rounds were on CPUs {of:?}")
     })
 }
 
 fn sizes(kernel: &Kernel) -> Result<()> {
     let told = OURS.flat(kernel, 4)?.run(&format!("{FAKE}{SIZES}"))?;
-    check_big(&told, "low", [0, 1])?;
-    check_big(&told, "high", [2, 3])?;
+    check_share(&told, "low", [0, 1])?;
+    check_share(&told, "high", [2, 3])?;
     let ticks: Vec<u64> = told.all("busy_ticks")?;
     println!("ticks of a hog for each CPU: {ticks:?}");
     told.check(ticks.iter().all(|ticks| *ticks >= BUSY_TICKS_MIN), || {

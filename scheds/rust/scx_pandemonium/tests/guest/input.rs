@@ -41,11 +41,23 @@ fn a_wrong_command_line_is_refused_with_2() -> Result<()> {
         (&["--monitor", "inf"], "inf"),
         (&["--stats"], "--stats"),
         (&["--exit-dump-len", "-5"], "-5"),
+        (&["--nr-cpus", "0"], "8192"),
+        (&["--nr-cpus", "8193"], "8192"),
         (&["--compositor", ""], "empty"),
         (&["--compositor", "*"], "every"),
         (&["--compositor", "k*n"], "k*n"),
         (&["--compositor", "a\tb"], "control"),
+        (
+            &["--monitor", "1", "--monitor-format", "xml"],
+            "openmetrics",
+        ),
+        (&["--monitor", "1", "--monitor-format"], "openmetrics"),
+        (&["--monitor-format", "json"], "--monitor"),
         (&["tasks", "--watch", "0"], "0"),
+        (&["tasks", "--sort", "colour"], "score"),
+        (&["tasks", "--tier", "best"], "lat_critical"),
+        (&["tasks", "--pid", "0"], "1.."),
+        (&["tasks", "--name", "*"], "everything"),
         (&["word"], "word"),
     ] {
         let (code, stderr) = run_here(args)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `tasks` lists every task of the scheduler, and each is what it behaves like.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -21,7 +22,7 @@ fact nobody_code $(\"$SCHEDULER\" tasks 2>/tmp/nobody; echo $?)
 fact nobody $(cat /tmp/nobody)
 fact nobody_lines $(wc -l </tmp/nobody)
 begin
-agent roles 2.2 &
+agent roles 3 &
 roles=$!
 usleep 1500000
 fact list \"$(\"$SCHEDULER\" tasks --json)\"
@@ -35,6 +36,11 @@ kill $watch
 wait $watch 2>/dev/null
 fact watch_lines $(wc -l </tmp/watch)
 fact closed_code $(cat /tmp/closed)
+hog=$(\"$SCHEDULER\" tasks --name hog | tail -n 1 | { read -r id _; echo $id; })
+for what in '--name hog' '--name pair*' '--tier batch' \"--pid $hog\" '--sort pid' \
+	'--sort run'; do
+	fact selected \"$what:$(\"$SCHEDULER\" tasks --json $what)\"
+done
 wait $roles || give_up 'the roles failed'
 while IFS= read -r line; do
 	fact table \"$line\"
@@ -109,6 +115,50 @@ fn check_order(told: &Told, tasks: &[Value]) -> Result<()> {
     })
 }
 
+/// What each selection leaves is what it asks for, and not nothing.
+fn check_selections(told: &Told) -> Result<()> {
+    let lists: Vec<String> = told.all("selected")?;
+    told.check_eq("selections", lists.len(), 6)?;
+    for text in &lists {
+        let (what, list) = text.split_once(':').context("no list")?;
+        let list: Value = serde_json::from_str(list)?;
+        let tasks = tasks_of(&list)?;
+        let all = |is_right: &dyn Fn(&Value) -> bool| tasks.iter().all(is_right);
+        let is_right = match what {
+            "--name pair*" => {
+                tasks.len() == PAIR.len()
+                    && all(&|task| PAIR.iter().any(|name| task["comm"] == *name))
+            }
+            "--tier batch" => {
+                all(&|task| task["tier"] == "batch")
+                    && tasks.iter().any(|task| task["comm"] == "hog")
+            }
+            "--sort pid" => tasks.is_sorted_by_key(|task| task["pid"].as_i64()),
+            "--sort run" => tasks.is_sorted_by_key(|task| Reverse(task["avg_runtime_ns"].as_u64())),
+            _ => {
+                let is_one = what == "--name hog" || what.starts_with("--pid ");
+                is_one && tasks.len() == 1 && tasks[0]["comm"] == "hog"
+            }
+        };
+        told.check(is_right && !tasks.is_empty(), || {
+            format!("{what} lists {tasks:?}")
+        })?;
+    }
+    Ok(())
+}
+
+/// A kernel thread that does nothing else says why it is interactive.
+fn check_reasons(told: &Told, tasks: &[Value]) -> Result<()> {
+    let hog = find(told, tasks, "hog")?;
+    told.check_eq("reason of the hog", &hog["tier_by"], &"behaviour".into())?;
+    let nr_kernel = tasks.iter().filter(|task| task["tier_by"] == "kernel");
+    let nr_kernel = nr_kernel.count();
+    println!("{nr_kernel} kernel threads by their being that");
+    told.check(nr_kernel > 0, || {
+        "no kernel thread is known as one".to_owned()
+    })
+}
+
 /// A task that only works is batch work in time, and is not at once.
 fn check_fresh_hog(told: &Told) -> Result<()> {
     let looks: Vec<String> = told.all("hog")?;
@@ -150,6 +200,8 @@ fn lists(kernel: &Kernel) -> Result<()> {
     let tasks = tasks_of(&list)?;
     check_roles(&told, tasks)?;
     check_order(&told, tasks)?;
+    check_selections(&told)?;
+    check_reasons(&told, tasks)?;
     check_fresh_hog(&told)?;
     told.check_stops()
 }
@@ -162,4 +214,52 @@ fn every_task_is_what_it_behaves_like() -> Result<()> {
 #[test]
 fn every_task_is_what_it_behaves_like_on_the_second_kernel() -> Result<()> {
     kernels::on_second(lists)
+}
+
+/// Two hogs, in cgroups of which one has three times the weight of the other.
+const GROUPS_SCRIPT: &str = "\
+root=/sys/fs/cgroup
+echo +cpu >$root/cgroup.subtree_control
+begin
+for weight in 100 300; do
+	mkdir $root/g$weight
+	echo $weight >$root/g$weight/cpu.weight
+	sh -c \"echo \\$\\$ >$root/g$weight/cgroup.procs; while :; do :; done\" &
+	fact hog_$weight $!
+	hogs=\"${hogs:-} $!\"
+done
+usleep 700000
+fact groups \"$(\"$SCHEDULER\" tasks --json --sort group)\"
+kill $hogs
+wait $hogs 2>/dev/null
+stop INT
+";
+
+/// Of 4 parts beside each other they have 1 and 3, each beside an equal half: 50%
+/// and 150% of their own weight. The more others run, which are in the root, the
+/// nearer that comes to their weights beside these, 100% and 300%.
+const LESSER_PCT: std::ops::RangeInclusive<f64> = 49.0..=95.0;
+const GREATER_PCT: std::ops::RangeInclusive<f64> = 149.0..=285.0;
+
+#[test]
+fn the_list_says_what_a_cgroup_makes_of_a_weight() -> Result<()> {
+    let told = OURS.flat(&kernels::first()?, 2)?.run(GROUPS_SCRIPT)?;
+    let list: Value = told.one("groups")?;
+    let tasks = tasks_of(&list)?;
+    told.check(
+        tasks.is_sorted_by(|a, b| a["group_pct"].as_f64() >= b["group_pct"].as_f64()),
+        || format!("not in order: {tasks:?}"),
+    )?;
+    for (key, expected) in [("hog_100", LESSER_PCT), ("hog_300", GREATER_PCT)] {
+        let pid: i64 = told.one(key)?;
+        let hog = tasks.iter().find(|task| task["pid"] == pid);
+        let hog = hog.with_context(|| format!("{key} is not listed"))?;
+        println!("{key}: {hog}");
+        let group_pct = hog["group_pct"].as_f64().unwrap_or_default();
+        told.check(expected.contains(&group_pct), || {
+            format!("{key} has {group_pct}% of its weight, not {expected:?}")
+        })?;
+        told.check_eq("boost of a hog", hog["boost_pct"].as_f64(), Some(100.0))?;
+    }
+    told.check_stops()
 }

@@ -55,6 +55,7 @@ impl Subject {
             topology: topology.parse()?,
             seed,
             programs: vec![self.program(), agent],
+            kernel_words: Vec::new(),
             is_scx_error_allowed: false,
             time_limit: TIME_LIMIT,
         })
@@ -73,6 +74,7 @@ pub struct World {
     topology: Topology,
     seed: u64,
     programs: Vec<PathBuf>,
+    kernel_words: Vec<String>,
     is_scx_error_allowed: bool,
     time_limit: Duration,
 }
@@ -103,6 +105,12 @@ impl World {
         Ok(self)
     }
 
+    /// Put one more word on the kernel's command line.
+    pub fn with_kernel_word(mut self, word: &str) -> World {
+        self.kernel_words.push(word.to_owned());
+        self
+    }
+
     /// Let the guest take so much more wall time than usual.
     pub fn with_more_time(mut self, time: Duration) -> World {
         self.time_limit += time;
@@ -126,6 +134,9 @@ impl World {
             .quiet();
         for path in &self.programs {
             guest = guest.program(path);
+        }
+        for word in &self.kernel_words {
+            guest = guest.kernel_arg(word);
         }
         if self.is_scx_error_allowed {
             guest = guest.allow_scx_error();
@@ -186,6 +197,9 @@ impl World {
             format!("--time-limit {}", self.time_limit.as_secs()),
             "--report /dev/stdout".to_owned(),
         ];
+        for word in &self.kernel_words {
+            words.push(format!("--kernel-arg {}", quote(word)));
+        }
         if self.is_scx_error_allowed {
             words.push("--allow-scx-error".to_owned());
         }
