@@ -17,7 +17,7 @@ use crate::support::{crowd, kernels};
 /// The program does nothing for 30 s, many times what the kernel's watchdog waits
 /// for a task. The load ends before it goes on, and another one comes.
 const STOPPED_SCRIPT: &str = "\
-begin
+begin --adaptive-turns
 agent crowd 33 'hog*4' 'brief*2' >/tmp/crowd &
 crowd=$!
 usleep 3500000
