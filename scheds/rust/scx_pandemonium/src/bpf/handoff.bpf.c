@@ -88,3 +88,13 @@ __hidden void handoff_begin(struct cpu_ctx *cpuc, u64 now)
 		cpuc->handoff.began_at = now;
 	slice_end_in(cpuc, now, HANDOFF_WAIT_MAX_NS);
 }
+
+__hidden bool handoff_let_finish(struct cpu_ctx *cpuc, u64 now)
+{
+	s64 ran_ns = now - cpuc->account.run_started_at;
+
+	if (ran_ns >= HANDOFF_UNASKED_MAX_NS)
+		return false;
+	slice_end_in(cpuc, now, HANDOFF_UNASKED_MAX_NS);
+	return true;
+}

@@ -36,4 +36,15 @@ bool handoff_is_due(const struct task_ctx *taskc, const struct task_ctx *wakerc,
  */
 void handoff_begin(struct cpu_ctx *cpuc, u64 now);
 
+/*
+ * The wakee may preempt the waker, which runs on @cpuc's CPU. If that has only
+ * just begun to run it may go on for a moment, until it sleeps. Return whether
+ * it does; its run ends in time then.
+ *
+ * A task that is preempted by each task that it wakes never gets to sleep. It
+ * would pass for one that works all the time, be served as that, and the two of
+ * them would get less than their share.
+ */
+bool handoff_let_finish(struct cpu_ctx *cpuc, u64 now);
+
 #endif /* __HANDOFF_BPF_H */

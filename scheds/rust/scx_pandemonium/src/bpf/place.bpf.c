@@ -111,7 +111,7 @@ static s32 hand_off(struct task_struct *p, struct task_ctx *taskc,
  *	futexes.
  *   4. A CPU that runs something of a lower tier, for a task that has earned
  *	its own tier. A task that batch work feeds waits until that has run for
- *	a while.
+ *	a while, and one whose waker has just begun to run for a moment.
  *
  * Return the CPU. @p is inserted unless none of these applied; ops.enqueue()
  * follows then.
@@ -160,11 +160,24 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 		return hand_off(p, taskc, cpuc, llcc, now);
 
 	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);
+	if (cpu == this_cpu && wakerc && handoff_let_finish(cpuc, now))
+		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_HANDOFF);
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_PREEMPT);
 	if (taskc->classify.woken_by_batch)
 		slice_hurry_waker(cpuc, taskc->share.vtime);
 	return pack_holds(p) ? pack_wait_cpu(p, prev_cpu) : prev_cpu;
+}
+
+/*
+ * @p, queued with @enq_flags, may preempt what runs on @cpuc's CPU. Return
+ * whether that is its waker, which goes on for a moment.
+ */
+static bool waits_for_waker(const struct cpu_ctx *this_cpuc,
+			    struct cpu_ctx *cpuc, u64 enq_flags)
+{
+	return (enq_flags & SCX_ENQ_WAKEUP) && cpuc == this_cpuc &&
+	       waker_ctx(cpuc) && handoff_let_finish(cpuc, scx_bpf_now());
 }
 
 /*
@@ -175,22 +188,26 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
  *	task that was given the CPU just before. If it has to wait, what runs
  *	there ends in time. One that is batch work and goes on queues with the
  *	others: it is counted there, and they get their turns.
- *   2. A task that just woke and is above what runs there: at once.
+ *   2. A task that just woke and is above what runs there: at once, or in a
+ *	moment if that woke it and has just begun to run.
  *   3. Else the own queue of the CPU.
  *
  * Return the path taken.
  */
 static enum stat_id enqueue_pinned(struct task_struct *p,
-				   struct task_ctx *taskc, struct cpu_ctx *cpuc,
-				   struct llc_ctx *llcc, u64 enq_flags)
+				   struct task_ctx *taskc,
+				   const struct cpu_ctx *this_cpuc,
+				   struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+				   u64 enq_flags)
 {
 	s32 cpu = cpuc->topo.cpu;
 	bool is_kthread = (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 	bool is_urgent = enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_REENQ);
 
 	if ((is_urgent || is_kthread) && preempt_claim_this(p, taskc, cpu)) {
-		insert_local(p, taskc, SCX_DSQ_LOCAL,
-			     enq_flags | SCX_ENQ_PREEMPT);
+		if (is_kthread || !waits_for_waker(this_cpuc, cpuc, enq_flags))
+			enq_flags |= SCX_ENQ_PREEMPT;
+		insert_local(p, taskc, SCX_DSQ_LOCAL, enq_flags);
 		return is_kthread ? STAT_PLACE_KTHREAD : STAT_PLACE_PREEMPT;
 	}
 	if (is_kthread &&
@@ -317,7 +334,8 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	if (is_movable)
 		path = enqueue_movable(p, taskc, llcc, cpu, enq_flags);
 	else
-		path = enqueue_pinned(p, taskc, cpuc, llcc, enq_flags);
+		path = enqueue_pinned(p, taskc, this_cpuc, cpuc, llcc,
+				      enq_flags);
 	if (path < NR_STAT_IDS)
 		stat_inc(this_cpuc, path);
 	if (path >= STAT_PLACE_OWN &&
