@@ -104,19 +104,34 @@ static void keep_running(struct task_struct *prev, struct task_ctx *prevc,
 }
 
 /*
+ * Return whether the first batch task of @other is better off in @llcc: the
+ * weights of the two, for each CPU, are further apart than what it weighs.
+ * Anything less would only send tasks to and fro.
+ */
+static bool is_better_here(const struct llc_ctx *llcc,
+			   const struct llc_ctx *other)
+{
+	u64 there = other->share.clock.weight_sum * llcc->topo.nr_cpus;
+	u64 here = llcc->share.clock.weight_sum;
+	u32 weight;
+
+	if (there <= here * other->topo.nr_cpus || !queue_nr_batch(other))
+		return false;
+	weight = queue_peek_weight(queue_batch(other->topo.idx));
+	return weight && there > (here + weight) * other->topo.nr_cpus;
+}
+
+/*
  * Take a batch task from a domain that is busier than this one.
  *
  * A CPU looks beyond its domain once in BALANCE_INTERVAL_NS, so that tasks of
  * an overloaded domain are not left to its own CPUs while those of others have
- * less to do, and so that the common case pays one comparison. Moving a task
- * pays if the weights are further apart than what is moved; anything less would
- * only send tasks to and fro.
+ * less to do, and so that the common case pays one comparison.
  */
 static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 {
 	const struct llc_topo *topo;
 	struct llc_ctx *other;
-	u64 weight_after;
 	u32 i;
 
 	if (nr_llcs == 1 || vtime_before(now, cpuc->dispatch.balance_at))
@@ -125,15 +140,13 @@ static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 	topo = try_lookup_llc_topo(llcc->topo.idx);
 	if (!topo)
 		return false;
-	weight_after = llcc->share.clock.weight_sum + WEIGHT_NICE_0;
 	bpf_for(i, 0, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
 		other = lookup_llc(topo->neighbours[i]);
 		if (!other)
 			break;
-		if (other->share.clock.weight_sum * llcc->topo.nr_cpus >
-			    weight_after * other->topo.nr_cpus &&
+		if (is_better_here(llcc, other) &&
 		    serve_far(cpuc, other->topo.idx,
 			      queue_batch(other->topo.idx), now))
 			return true;

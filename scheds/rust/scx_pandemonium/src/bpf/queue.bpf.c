@@ -106,6 +106,18 @@ __hidden bool queue_peek(u64 dsq_id, u64 *rank)
 	return false;
 }
 
+__hidden u32 queue_peek_weight(u64 dsq_id)
+{
+	struct task_struct *p;
+	struct task_ctx *taskc;
+
+	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		taskc = try_lookup_task(p);
+		return taskc ? taskc->share.weight : 0;
+	}
+	return 0;
+}
+
 __hidden bool queue_is_overdue(struct waiters *w, u64 now, u64 thresh_ns)
 {
 	u32 generation = READ_ONCE(w->generation);
