@@ -3,9 +3,11 @@
 //! What is written of an option here is its documentation: the help text and the
 //! table of options in the README are made from it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
 use crate::bpf_intf::{
@@ -205,6 +207,20 @@ pub enum Command {
     /// Show or clear the memory of programs: what they were seen to be.
     #[command(subcommand)]
     Procdb(ProcdbCommand),
+
+    /// Print what completes this command line in a shell.
+    Completions {
+        /// The shell.
+        #[clap(value_enum, value_name = "SHELL")]
+        shell: Shell,
+    },
+
+    /// Print the manual page, or write it and those of the subcommands to a directory.
+    Man {
+        /// Write a page for each subcommand as well, all of them to DIR, which must exist.
+        #[clap(long, value_name = "DIR")]
+        output_dir: Option<PathBuf>,
+    },
 }
 
 /// Options of `tasks`.

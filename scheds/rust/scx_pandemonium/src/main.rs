@@ -21,6 +21,7 @@ mod exposition;
 mod fuzz;
 mod hint;
 mod hist;
+mod manual;
 mod monitor;
 mod output;
 mod patience;
@@ -123,6 +124,11 @@ fn run(opts: Opts) -> Result<()> {
         Some(Command::Check) => return check::run(),
         Some(Command::Rules(command)) => return rules::command::run(command),
         Some(Command::Procdb(command)) => return procdb::command::run(command),
+        Some(Command::Completions { shell }) => return manual::print_completions(*shell),
+        Some(Command::Man { output_dir: None }) => return manual::print_page(),
+        Some(Command::Man {
+            output_dir: Some(dir),
+        }) => return manual::write_pages(dir),
         None => {}
     }
     init_logging(opts.verbose)?;
