@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tasks of this repository: `cargo xtask run`, `test`, `bench`, `report`,
-//! `kernel`, `setup`.
+//! `kernel`, `setup`, `install`, `uninstall`.
 //!
 //! Each command first installs what it needs and does not find, then builds,
 //! then does its work. A failure is one line on stderr and a non-zero exit;
@@ -11,6 +11,7 @@
 
 mod bench;
 mod identity;
+mod install;
 mod interrupt;
 mod kernel;
 mod process;
@@ -51,6 +52,10 @@ enum Cmd {
     Kernel(kernel::Args),
     /// Install what the other commands need, and nothing else
     Setup(setup::Args),
+    /// Install the scheduler with its manual pages, completions and systemd unit
+    Install(install::Args),
+    /// Remove what `install` with the same options has put there
+    Uninstall(install::Place),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +83,8 @@ fn execute(command: Cmd) -> Result<()> {
         Cmd::Report(args) => report::main(&args),
         Cmd::Kernel(args) => kernel::main(&args),
         Cmd::Setup(args) => setup::main(&args),
+        Cmd::Install(args) => install::main(&args),
+        Cmd::Uninstall(place) => install::uninstall(&place),
     }
 }
 
