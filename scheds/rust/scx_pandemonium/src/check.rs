@@ -88,17 +88,25 @@ struct Facts {
 /// If something is found that does not work, or it cannot be printed.
 pub fn run() -> Result<()> {
     let findings = Facts::read().findings();
-    let mut text = String::new();
-    for finding in &findings {
-        text += &format!("{finding}\n");
-    }
-    output::print(&text)?;
+    output::print(&listed(&findings))?;
     let problems = findings.iter().filter(|it| it.verdict == Verdict::Problem);
     match problems.count() {
         0 => Ok(()),
         1 => bail!("a problem is in the way of scheduling this machine"),
         nr => bail!("{nr} problems are in the way of scheduling this machine"),
     }
+}
+
+/// What is found, a line for each thing.
+pub fn lines() -> String {
+    listed(&Facts::read().findings())
+}
+
+fn listed(findings: &[Finding]) -> String {
+    findings
+        .iter()
+        .map(|finding| format!("{finding}\n"))
+        .collect()
 }
 
 /// The text of a file without what ends it; empty if it cannot be read.

@@ -200,6 +200,14 @@ pub enum Command {
     /// to do about it. Ends with 1 if there is a problem.
     Check,
 
+    /// Print a text for a report of a problem.
+    ///
+    /// Versions, the machine, what `check` finds, the kernel's words on sched_ext, and
+    /// telemetry and tasks of the running scheduler. It reads and runs nothing. The
+    /// names of the machine and of its users are taken out; look through it all the
+    /// same before you publish it.
+    Report(ReportOpts),
+
     /// Check the rules of programs, or explain what they say of a process.
     #[command(subcommand)]
     Rules(RulesCommand),
@@ -221,6 +229,18 @@ pub enum Command {
         #[clap(long, value_name = "DIR")]
         output_dir: Option<PathBuf>,
     },
+}
+
+/// Options of `report`.
+#[derive(Args, Debug)]
+pub struct ReportOpts {
+    /// Leave out the names of tasks as well.
+    #[clap(long)]
+    pub no_names: bool,
+
+    /// Write it to FILE.
+    #[clap(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// Options of `tasks`.

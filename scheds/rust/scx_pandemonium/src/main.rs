@@ -32,6 +32,7 @@ mod profile_command;
 #[cfg(test)]
 mod reference;
 mod refusal;
+mod report;
 mod rules;
 mod scheduler;
 mod selection;
@@ -122,6 +123,7 @@ fn run(opts: Opts) -> Result<()> {
         Some(Command::Tasks(opts)) => return tasks_command::run(opts),
         Some(Command::Profile { profile }) => return profile_command::run(*profile),
         Some(Command::Check) => return check::run(),
+        Some(Command::Report(opts)) => return report::run(opts),
         Some(Command::Rules(command)) => return rules::command::run(command),
         Some(Command::Procdb(command)) => return procdb::command::run(command),
         Some(Command::Completions { shell }) => return manual::print_completions(*shell),

@@ -25,7 +25,7 @@ use crate::tasks::{Task, Tasks};
 
 /// The target that gives the [`Metrics`] since it was asked for last; what
 /// clients of scx_stats ask for by default.
-const TOP_TARGET: &str = "top";
+pub const TOP_TARGET: &str = "top";
 
 /// The argument of that target which says since when events are counted; the
 /// word for the start of the scheduler, rather than the client's last question.

@@ -39,6 +39,7 @@ mod procdb;
 mod profiles;
 mod regimes;
 mod repeat;
+mod report;
 mod rival;
 mod roles;
 mod rules;

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The text for a report of a problem, of a scheduler that runs.
+
+use anyhow::Result;
+
+use crate::ours::OURS;
+use crate::support::kernels;
+use crate::support::told::Told;
+
+/// Names that a report must not have: of the machine, of a user, of a task.
+const HOST: &str = "secretbox";
+const USER: &str = "secretuser";
+const COMM: &str = "secrettask";
+
+const SCRIPT: &str = "\
+echo secretbox >/proc/sys/kernel/hostname
+mkdir -p /home/secretuser
+begin --procdb /home/secretuser/memory --profile gaming
+sh -c 'printf secrettask >/proc/$$/comm; while :; do :; done' &
+task=$!
+usleep 200000
+\"$SCHEDULER\" report >/tmp/report
+fact code $?
+tell line /tmp/report
+\"$SCHEDULER\" report --no-names --output /tmp/nameless
+fact code $?
+tell nameless /tmp/nameless
+kill -KILL $task
+stop INT
+\"$SCHEDULER\" report >/tmp/after
+fact code $?
+tell after /tmp/after
+";
+
+/// What a report says while the scheduler runs. The shell makes one space of many.
+const SAID: &[&str] = &[
+    "state enabled",
+    "--procdb /home/USER/memory --profile gaming",
+    "sched_ext: BPF scheduler \"pandemonium",
+    "\"profile\": \"gaming\"",
+    "PID COMMAND",
+    "kernel 6.",
+];
+
+fn check(told: &Told, key: &str, words: &[&str]) -> Result<String> {
+    let lines: Vec<String> = told.all(key)?;
+    let text = lines.join("\n");
+    for word in words {
+        told.check(text.contains(word), || {
+            format!("{key} does not say {word:?}: {text}")
+        })?;
+    }
+    for name in [HOST, USER] {
+        told.check(!text.contains(name), || {
+            format!("{key} names {name}: {text}")
+        })?;
+    }
+    Ok(text)
+}
+
+#[test]
+fn a_report_has_what_is_asked_for_first_and_no_names_of_users() -> Result<()> {
+    let told = OURS.flat(&kernels::first()?, 2)?.run(SCRIPT)?;
+    told.check_eq("exit codes", told.all::<i32>("code")?, vec![0, 0, 0])?;
+    let report = check(&told, "line", SAID)?;
+    told.check(report.contains(COMM), || {
+        format!("no task {COMM}: {report}")
+    })?;
+    let nameless = check(&told, "nameless", SAID)?;
+    told.check(!nameless.contains(COMM), || {
+        format!("a task is named: {nameless}")
+    })?;
+    let none = "not known: no scx_pandemonium is running";
+    check(&told, "after", &["state disabled", none])?;
+    told.check_stops()
+}
