@@ -163,24 +163,45 @@ fact low $(agent wander 3 200)
 sizes 400 400 1024 1024
 again
 fact high $(agent wander 0 200)
-hogs=
-for cpu in 0 1 2 3; do
-	while :; do :; done &
-	hogs=\"$hogs $!\"
-done
-grep '^cpu[0-9]' /proc/stat >/tmp/before
-usleep 1000000
-grep '^cpu[0-9]' /proc/stat >/tmp/after
-kill $hogs
-for cpu in 0 1 2 3; do
-	set -- $(grep -h ^cpu$cpu /tmp/before /tmp/after)
-	fact busy_ticks $((${13} - $2))
-done
+start_hogs
+tell_busy_ticks
 stop INT
+";
+
+/// A hog for each of four CPUs, and the ticks of user time that each CPU has of the
+/// next second.
+pub const HOGS: &str = "\
+start_hogs() {
+	hogs=
+	for cpu in 0 1 2 3; do
+		while :; do :; done &
+		hogs=\"$hogs $!\"
+	done
+}
+tell_busy_ticks() {
+	grep '^cpu[0-9]' /proc/stat >/tmp/before
+	usleep 1000000
+	grep '^cpu[0-9]' /proc/stat >/tmp/after
+	kill $hogs
+	for cpu in 0 1 2 3; do
+		set -- $(grep -h ^cpu$cpu /tmp/before /tmp/after)
+		fact busy_ticks $((${13} - $2))
+	done
+}
 ";
 
 /// A second has so many ticks of user time, all CPUs together: they share it.
 const BUSY_TICKS_MIN: u64 = 10;
+
+/// Check what `tell_busy_ticks` told: each of the four CPUs was used.
+pub fn check_busy(told: &Told) -> Result<()> {
+    let ticks: Vec<u64> = told.all("busy_ticks")?;
+    println!("ticks of a hog for each CPU: {ticks:?}");
+    told.check_eq("CPUs", ticks.len(), 4)?;
+    told.check(ticks.iter().all(|ticks| *ticks >= BUSY_TICKS_MIN), || {
+        format!("with four hogs a CPU was not used: {ticks:?}")
+    })
+}
 
 /// Least share of rounds on the cores of a size, in percent: something else may be there
 /// for a moment.
@@ -200,14 +221,10 @@ pub fn check_share(told: &Told, key: &str, of: [usize; 2]) -> Result<()> {
 }
 
 fn sizes(kernel: &Kernel) -> Result<()> {
-    let told = OURS.flat(kernel, 4)?.run(&format!("{FAKE}{SIZES}"))?;
+    let told = OURS.flat(kernel, 4)?.run(&format!("{FAKE}{HOGS}{SIZES}"))?;
     check_share(&told, "low", [0, 1])?;
     check_share(&told, "high", [2, 3])?;
-    let ticks: Vec<u64> = told.all("busy_ticks")?;
-    println!("ticks of a hog for each CPU: {ticks:?}");
-    told.check(ticks.iter().all(|ticks| *ticks >= BUSY_TICKS_MIN), || {
-        format!("with four hogs a CPU was not used: {ticks:?}")
-    })?;
+    check_busy(&told)?;
     told.check_stops()
 }
 
