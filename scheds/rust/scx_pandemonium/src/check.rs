@@ -18,9 +18,11 @@ use crate::cpufreq::LISTENER;
 use crate::text::printable;
 use crate::{cpufreq, output, refusal};
 
-const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+/// What the kernel says of its scheduling class.
+pub const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
-const RELEASE_PATH: &str = "/proc/sys/kernel/osrelease";
+/// The version of the running kernel.
+pub const RELEASE_PATH: &str = "/proc/sys/kernel/osrelease";
 const JIT_PATH: &str = "/proc/sys/net/core/bpf_jit_enable";
 
 /// What our own scheduler is called in sched_ext.

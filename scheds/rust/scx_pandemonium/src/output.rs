@@ -22,7 +22,7 @@ pub struct ReaderGone;
 
 impl fmt::Display for ReaderGone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody reads what is printed any more")
+        f.write_str("the reader of standard output has closed it")
     }
 }
 

@@ -17,7 +17,7 @@ use nix::fcntl::OFlag;
 use scx_utils::build_id;
 use serde_json::Value;
 
-use crate::check;
+use crate::check::{self, RELEASE_PATH, SCHED_EXT};
 use crate::cli::ReportOpts;
 use crate::client::Client;
 use crate::output;
@@ -25,7 +25,6 @@ use crate::server::{TASKS_TARGET, TOP_TARGET};
 use crate::tasks::Tasks;
 use crate::text::printable;
 
-const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 const KERNEL_LOG: &str = "/dev/kmsg";
 
 /// What the kernel's log says of the scheduler begins with that.
@@ -111,7 +110,7 @@ fn read(path: impl AsRef<Path>) -> Result<String> {
 }
 
 fn machine() -> Result<String> {
-    let release = read("/proc/sys/kernel/osrelease")?;
+    let release = read(RELEASE_PATH)?;
     let cpus = read("/sys/devices/system/cpu/online")?;
     let possible = read("/sys/devices/system/cpu/possible")?;
     let words = read("/proc/cmdline")?;
