@@ -266,10 +266,15 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
     }
 
+    /// A program may not be started while it is open for writing, and a test in another
+    /// thread that forks has each file of this one open until it execs (`ETXTBSY`). So
+    /// another process writes it.
     fn fake_program(dir: &Path) -> PathBuf {
-        let path = dir.join(PACKAGE);
+        let (text, path) = (dir.join("text"), dir.join(PACKAGE));
         let list = top_level().join(LIST).display().to_string();
-        put(&path, PROGRAM.replace("LIST", &list).as_bytes(), 0o755).expect("it is written");
+        fs::write(&text, PROGRAM.replace("LIST", &list)).expect("it is written");
+        let mut copy = Command::new("install");
+        output(copy.arg("--mode=755").arg(&text).arg(&path)).expect("it is copied");
         path
     }
 
