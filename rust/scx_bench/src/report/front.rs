@@ -15,7 +15,17 @@ use crate::tolerance;
 
 /// Scenario, what of it is told, and what that is in words. Of a latency it is the
 /// percentile that is a headline.
-const FIGURES: [(&str, &str, &str); 5] = [
+const FIGURES: [(&str, &str, &str); 7] = [
+    (
+        "game_mt",
+        "fps",
+        "4 hogs for each CPU, a game with a thread for each CPU: frames per second, of 60",
+    ),
+    (
+        "game_mt_cg",
+        "fps",
+        "the same, game and hogs in a cgroup each",
+    ),
     (
         "double",
         "wake",
@@ -115,7 +125,7 @@ mod tests {
                 .iter()
                 .map(|(id, kind, _)| {
                     let name = format!("{kind}_p95");
-                    let name = if *kind == "missed" {
+                    let name = if matches!(*kind, "missed" | "fps") {
                         kind
                     } else {
                         name.as_str()
