@@ -345,15 +345,21 @@ impl Dataset {
         column.with_context(|| format!("{scheduler} was not measured"))
     }
 
-    /// The machine that most schedulers were measured on.
+    /// The machine that most schedulers were measured on, and of those the one with
+    /// most samples.
     pub fn main_machine(&self) -> Option<(&str, u32)> {
         let names = || self.schedulers.iter().map(|(name, _)| name);
         let nr_schedulers = |topology: &str| {
             let ran = |name: &&String| self.nr_samples(name, topology) > 0;
             names().filter(ran).count()
         };
+        let nr_samples = |topology: &str| {
+            names()
+                .map(|name| self.nr_samples(name, topology))
+                .sum::<usize>()
+        };
         let machines = self.machines().into_iter();
-        machines.max_by_key(|(topology, _)| nr_schedulers(topology))
+        machines.max_by_key(|(topology, _)| (nr_schedulers(topology), nr_samples(topology)))
     }
 
     /// Samples that a figure of this scheduler on this machine is expected in.
