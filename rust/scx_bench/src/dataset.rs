@@ -561,6 +561,11 @@ mod tests {
         let labels: Vec<String> = labels.collect();
         assert_eq!(labels, ["default", "mine (this)", "scx_pandemonium 5"]);
         assert_eq!(dataset.main_machine(), Some(("1x1x4x1", 4)));
+        // As many schedulers on both machines, more samples on the smaller one.
+        let of = |topology, seed| file("default", "the kernel's", topology, seed);
+        let both = vec![of("1x1x2x1", "1"), of("1x1x2x1", "2"), of("1x1x4x1", "1")];
+        let both = Dataset::of_committed(both).unwrap();
+        assert_eq!(both.main_machine(), Some(("1x1x2x1", 2)));
         let with =
             |other: Committed| Dataset::of_committed(files().into_iter().chain([other]).collect());
         assert!(with(file("mine", "another", "1x1x4x1", "2")).is_err());
