@@ -33,6 +33,8 @@ pub struct Model {
     pub subject: Option<usize>,
     /// Results by machine, fewest CPUs first.
     pub machines: Vec<Machine>,
+    /// Index of the one that the front page is of ([`Dataset::main_machine`]).
+    pub main_machine: Option<usize>,
     /// What has no result and why, a line for each.
     pub failures: Vec<String>,
 }
@@ -167,6 +169,7 @@ impl Model {
             version: version.clone(),
         };
         let machines = dataset.machines();
+        let main = dataset.main_machine();
         Self {
             kernel: dataset.kernel.clone(),
             qemu: dataset.qemu.clone(),
@@ -174,6 +177,7 @@ impl Model {
             commands: dataset.command.lines().map(str::to_string).collect(),
             schedulers: dataset.schedulers.iter().map(scheduler).collect(),
             subject,
+            main_machine: machines.iter().position(|machine| Some(*machine) == main),
             machines: machines
                 .into_iter()
                 .map(|(topology, cpus)| Machine::of(dataset, topology, cpus, subject))

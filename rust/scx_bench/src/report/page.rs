@@ -69,11 +69,8 @@ fn tabs(model: &Model) -> Markup {
         @if model.machines.len() > 1 {
             div .tabs role="group" aria-label="Machine" {
                 @for (index, machine) in model.machines.iter().enumerate() {
-                    // The machine that most schedulers were measured on.
-                    @let most = model.machines.iter().map(|m| m.columns.len()).max();
-                    @let first = model.machines.iter().position(|m| Some(m.columns.len()) == most);
                     input type="radio" name="machine" id=(format!("tab{index}"))
-                        checked[Some(index) == first];
+                        checked[Some(index) == model.main_machine];
                     label for=(format!("tab{index}")) { (plural(machine.cpus as usize, "CPU")) }
                 }
             }
