@@ -17,6 +17,7 @@ use crate::bpf_intf::{
 use crate::compositor::CommPattern;
 use crate::control::profile::Profile;
 use crate::monitor::{MonitorOpts, TELEMETRY_GROUP};
+use crate::probe::ProbeOpts;
 use crate::procdb::ProcdbOpts;
 use crate::procdb::command::ProcdbCommand;
 use crate::rules::RulesOpts;
@@ -199,6 +200,16 @@ pub enum Command {
     /// One line for each thing that is looked at: ok, a note, or a problem with what
     /// to do about it. Ends with 1 if there is a problem.
     Check,
+
+    /// Measure how long tasks wait for a CPU under the scheduler that runs now.
+    ///
+    /// That may be any scheduler, also the kernel's own, and it needs no permission.
+    /// Three kinds of tasks are measured: `timer` sleeps until an instant each 2 ms and
+    /// waits from then on; `message` waits for another thread, which wakes it each 3 ms;
+    /// `frame` computes 4 ms for each frame of 60 Hz, and what it waits before and in
+    /// it is counted. To compare two schedulers: measure one with --save FILE, change
+    /// to the other, and measure that with --against FILE.
+    Probe(ProbeOpts),
 
     /// Print a text for a report of a problem.
     ///

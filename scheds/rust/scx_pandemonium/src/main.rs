@@ -27,6 +27,7 @@ mod output;
 mod patience;
 #[cfg(test)]
 mod policy;
+mod probe;
 mod procdb;
 mod profile_command;
 #[cfg(test)]
@@ -123,6 +124,7 @@ fn run(opts: Opts) -> Result<()> {
         Some(Command::Tasks(opts)) => return tasks_command::run(opts),
         Some(Command::Profile { profile }) => return profile_command::run(*profile),
         Some(Command::Check) => return check::run(),
+        Some(Command::Probe(opts)) => return probe::run(opts),
         Some(Command::Report(opts)) => return report::run(opts),
         Some(Command::Rules(command)) => return rules::command::run(command),
         Some(Command::Procdb(command)) => return procdb::command::run(command),

@@ -35,6 +35,7 @@ mod kicks;
 mod ours;
 mod packing;
 mod pairs;
+mod probe;
 mod procdb;
 mod profiles;
 mod regimes;
