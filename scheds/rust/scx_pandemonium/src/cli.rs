@@ -185,6 +185,13 @@ pub enum Command {
     /// cgroup makes of its weight, in percent.
     Tasks(TasksOpts),
 
+    /// Show the running scheduler on a live screen: waits by tier, CPUs, tasks.
+    ///
+    /// Keys: `q` ends, `s` and `S` sort by the next and the previous column, `/`
+    /// chooses tasks by the beginning of their name, `p` changes the profile, arrows
+    /// and page keys scroll.
+    Top(TopOpts),
+
     /// Print the profile of the running scheduler, or change it.
     ///
     /// It is changed at once and until the scheduler ends. What was given on its
@@ -274,6 +281,18 @@ pub struct TasksOpts {
     /// Print JSON, one line for each list.
     #[clap(long)]
     pub json: bool,
+}
+
+/// Options of `top`.
+#[derive(Args, Debug)]
+pub struct TopOpts {
+    /// Which tasks, and in which order.
+    #[clap(flatten)]
+    pub selection: Selection,
+
+    /// Show what happened every SEC seconds.
+    #[clap(long, value_name = "SEC", value_parser = parse_interval, default_value = "1")]
+    pub interval: Duration,
 }
 
 /// Read an interval in seconds: finite, above 0 and at most an hour.

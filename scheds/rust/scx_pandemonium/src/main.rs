@@ -42,6 +42,7 @@ mod stats;
 mod tasks;
 mod tasks_command;
 mod text;
+mod top;
 mod topology;
 
 use std::io::IsTerminal;
@@ -122,6 +123,7 @@ fn run(opts: Opts) -> Result<()> {
     }
     match &opts.command {
         Some(Command::Tasks(opts)) => return tasks_command::run(opts),
+        Some(Command::Top(opts)) => return top::run(opts),
         Some(Command::Profile { profile }) => return profile_command::run(*profile),
         Some(Command::Check) => return check::run(),
         Some(Command::Probe(opts)) => return probe::run(opts),

@@ -11,16 +11,16 @@ use crate::rules::pattern::Pattern;
 use crate::tasks::Task;
 
 /// Which tasks, and in which order. A task has to be all that is asked for.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Selection {
     /// What comes first: the largest of a number, names and ids in their order.
     #[clap(long, value_enum, value_name = "COLUMN", default_value_t = Column::Tier)]
-    sort: Column,
+    pub sort: Column,
 
     /// List tasks of that NAME only, the COMMAND. A `*` at the end stands for
     /// anything.
     #[clap(long, value_name = "NAME", value_parser = parse_pattern)]
-    name: Option<Pattern>,
+    pub name: Option<Pattern>,
 
     /// List tasks of that tier only. May be repeated.
     #[clap(long = "tier", value_enum, value_name = "TIER")]
@@ -33,7 +33,7 @@ pub struct Selection {
 
 /// What tasks are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Column {
+pub enum Column {
     /// The tier, then the score.
     Tier,
     /// How latency critical it is.
@@ -57,6 +57,39 @@ enum Column {
 }
 
 impl Column {
+    /// The one after this, in the order above, and the first after the last.
+    pub fn next(self) -> Column {
+        let columns = Column::value_variants();
+        let at = columns.iter().position(|column| *column == self);
+        columns[at.map_or(0, |at| (at + 1) % columns.len())]
+    }
+
+    /// The one from which [`Column::next`] leads here.
+    pub fn previous(self) -> Column {
+        let columns = Column::value_variants().iter().copied();
+        columns
+            .filter(|column| column.next() == self)
+            .last()
+            .unwrap_or(self)
+    }
+
+    /// The one whose heading in a table of tasks is `heading`.
+    pub fn of_heading(heading: &str) -> Option<Column> {
+        Some(match heading {
+            "PID" => Column::Pid,
+            "COMMAND" => Column::Name,
+            "TIER" => Column::Tier,
+            "GROUP" => Column::Group,
+            "SCORE" => Column::Score,
+            "RUN" => Column::Run,
+            "BURST" => Column::Burst,
+            "WAKES/S" => Column::Wakes,
+            "SLICE" => Column::Slice,
+            "WAIT" => Column::Wait,
+            _ => return None,
+        })
+    }
+
     /// How `a` and `b` stand in a list that is sorted by this.
     fn compare(self, a: &Task, b: &Task) -> Ordering {
         match self {
@@ -92,7 +125,12 @@ impl Selection {
     }
 }
 
-fn parse_pattern(text: &str) -> Result<Pattern, String> {
+/// Read what `--name` is given.
+///
+/// # Errors
+///
+/// If it is no pattern.
+pub fn parse_pattern(text: &str) -> Result<Pattern, String> {
     Pattern::try_from(text.to_owned())
 }
 
@@ -101,6 +139,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::tasks::HEADING;
 
     #[derive(Parser)]
     struct Words {
@@ -132,6 +171,19 @@ mod tests {
         let words = [&["tasks"], words].concat();
         Words::parse_from(words).selection.apply(&mut tasks);
         tasks.iter().map(|task| task.pid).collect()
+    }
+
+    #[test]
+    fn columns_go_round_in_both_directions_and_each_is_of_a_heading() {
+        let columns = Column::value_variants();
+        for (column, next) in columns.iter().zip(columns.iter().cycle().skip(1)) {
+            assert_eq!(column.next(), *next);
+            assert_eq!(next.previous(), *column);
+        }
+        let headed = HEADING
+            .iter()
+            .filter_map(|(heading, _)| Column::of_heading(heading));
+        assert_eq!(headed.count(), columns.len());
     }
 
     #[test]

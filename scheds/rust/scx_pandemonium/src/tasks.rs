@@ -102,7 +102,7 @@ impl Task {
     }
 
     /// The cells of its line, in the order of [`HEADING`].
-    fn cells(&self) -> [String; NR_COLUMNS] {
+    pub fn cells(&self) -> [String; NR_COLUMNS] {
         [
             self.pid.to_string(),
             self.comm.clone(),
@@ -161,10 +161,11 @@ impl Tasks {
 /// Spaces between two columns.
 const COLUMN_GAP: u16 = 2;
 
-const NR_COLUMNS: usize = 12;
+/// Columns of the table.
+pub const NR_COLUMNS: usize = 12;
 
 /// Titles of the columns, and to which side of its column a cell goes.
-const HEADING: [(&str, CellAlignment); NR_COLUMNS] = [
+pub const HEADING: [(&str, CellAlignment); NR_COLUMNS] = [
     ("PID", CellAlignment::Right),
     ("COMMAND", CellAlignment::Left),
     ("TIER", CellAlignment::Left),

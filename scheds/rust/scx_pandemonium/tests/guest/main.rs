@@ -54,4 +54,5 @@ mod stop;
 mod support;
 mod surges;
 mod tasks;
+mod top;
 mod waits;
