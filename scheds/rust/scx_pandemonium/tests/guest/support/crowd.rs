@@ -6,6 +6,8 @@
 //! these with `^NICE` to give it a nice level, or `^idle` for SCHED_IDLE.
 //!
 //! - `hog` never sleeps.
+//! - `roamer` never sleeps and keeps to CPUs 0 and 1 for 5 ms of CPU time, then to
+//!   none for 5 ms, again and again.
 //! - `builder` works for 50 ms and sleeps for 5 ms, again and again.
 //! - `brief` works for 1 ms and sleeps for 3 ms, again and again.
 //! - `wave` sleeps until all of its kind wake at the same moment, works for 20 ms
@@ -61,6 +63,9 @@ const HOG: Habit = Habit {
     burst: Duration::MAX,
     pause: Pause::For(Duration::ZERO),
 };
+/// CPU time for which a roamer keeps to [`ROAMER_CPUS`], and then does not.
+const ROAMER_STAY: Duration = Duration::from_millis(5);
+const ROAMER_CPUS: u64 = 0b11;
 const BUILDER: Habit = Habit {
     burst: Duration::from_millis(50),
     pause: Pause::For(Duration::from_millis(5)),
@@ -154,6 +159,12 @@ fn hire(kind: &str, plan: Plan) -> Result<JoinHandle<Result<Member>>> {
     let name = kind.to_owned();
     let habit = match kind {
         "hog" => HOG,
+        "roamer" => {
+            return spawn("roamer", move || {
+                plan.begin()?;
+                roam(plan)
+            });
+        }
         "builder" => BUILDER,
         "brief" => BRIEF,
         "wave" => WAVE,
@@ -219,6 +230,31 @@ fn live(kind: String, habit: Habit, plan: Plan) -> Member {
         wait_max,
         nr_rounds,
     }
+}
+
+/// Never sleep until the end, with one affinity after the other.
+fn roam(plan: Plan) -> Result<Member> {
+    let (mut wait_max, mut nr_rounds) = (Duration::ZERO, 0);
+    let mut before = plan.starts_at;
+    while before < plan.ends_at {
+        for cpus in [ROAMER_CPUS, u64::MAX] {
+            set_affinity(0, cpus)?;
+            let ends_at = cpu_time() + ROAMER_STAY;
+            while cpu_time() < ends_at {
+                work(LOOK);
+                let now = Instant::now();
+                wait_max = wait_max.max(now - before);
+                before = now;
+            }
+        }
+        nr_rounds += 1;
+    }
+    Ok(Member {
+        kind: "roamer".to_owned(),
+        cpu: cpu_time(),
+        wait_max,
+        nr_rounds,
+    })
 }
 
 /// Go round with `partner`, whose thread gives its CPU time, until the end.
