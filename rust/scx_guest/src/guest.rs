@@ -64,6 +64,10 @@ pub enum Clock {
         /// Any number; the same one gives the same run.
         seed: u64,
     },
+    /// The host's time, emulated by a thread for each CPU: CPUs really run at the same
+    /// time, as far as the host has some, and race. Never repeatable, and no latency
+    /// is to be trusted.
+    Parallel,
     /// The host's time, with hardware virtualisation: fast, never repeatable.
     Kvm,
 }
@@ -231,7 +235,7 @@ impl Guest {
 
         let core = match self.clock {
             Clock::Deterministic { .. } => steady::Core::claim(&default_cache_dir()?),
-            Clock::Kvm => None,
+            Clock::Parallel | Clock::Kvm => None,
         };
         let mut process = self.start(&initrd, &files, core.as_ref())?;
         let mut watcher = Watcher::new(&mark, self.is_scx_error_allowed);
@@ -258,7 +262,7 @@ impl Guest {
     fn seed_or_zero(&self) -> u64 {
         match self.clock {
             Clock::Deterministic { seed } => seed,
-            Clock::Kvm => 0,
+            Clock::Parallel | Clock::Kvm => 0,
         }
     }
 
@@ -299,7 +303,7 @@ impl Guest {
         let seed = self.seed_or_zero();
         let (divisor, delay_us) = match self.clock {
             Clock::Deterministic { seed } => (PIT_DIVISOR, phase_us(seed)),
-            Clock::Kvm => (0, 0),
+            Clock::Parallel | Clock::Kvm => (0, 0),
         };
         format!(
             "MARK={mark}\nSEED={seed}\nPIT_DIVISOR={divisor}\nDELAY_US={delay_us}\n\
@@ -353,7 +357,7 @@ impl Guest {
         on_line: &mut dyn FnMut(&str),
     ) -> Result<End> {
         let mut over_at: Option<Instant> = None;
-        let mut is_quiet = self.clock == Clock::Kvm;
+        let mut is_quiet = !matches!(self.clock, Clock::Deterministic { .. });
         loop {
             is_quiet = is_quiet || steady::quiet_main_thread(process.0.id());
             // Asked before reading, so that the last lines are read after the

@@ -47,6 +47,11 @@ struct Options {
     #[arg(long, conflicts_with = "seed")]
     kvm: bool,
 
+    /// Use the host's clock and a thread for each CPU, so that CPUs really run at the same time
+    /// and race: not repeatable, and no latency is to be trusted.
+    #[arg(long, conflicts_with_all = ["seed", "kvm"])]
+    parallel: bool,
+
     /// Wall time in seconds after which the run has failed.
     #[arg(long, value_name = "SEC", default_value_t = 1800)]
     time_limit: u64,
@@ -146,6 +151,9 @@ fn prepare(options: &Options, kernel: &Kernel) -> Result<(Guest, String)> {
         .time_limit(Duration::from_secs(options.time_limit));
     if options.kvm {
         guest = guest.clock(Clock::Kvm);
+    }
+    if options.parallel {
+        guest = guest.clock(Clock::Parallel);
     }
     if let Some(topology) = options.topology.or(options.cpus.map(Topology::flat)) {
         guest = guest.topology(topology);

@@ -77,6 +77,9 @@ pub(crate) fn command(machine: &Machine) -> Command {
                 CPU,
             ]);
         }
+        Clock::Parallel => {
+            command.args(["-accel", "tcg,thread=multi", "-cpu", CPU]);
+        }
         Clock::Kvm => {
             command.args(["-accel", "kvm", "-cpu", "host"]);
         }

@@ -10,7 +10,8 @@
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`:
-//!   see rules.rs. `begin-hogs ...`: see procdb.rs. `on-terminal ...`: see top.rs.
+//!   see rules.rs. `begin-hogs ...`: see procdb.rs. `on-terminal ...`: see top.rs. `unrest ...`:
+//!   see races.rs.
 
 use std::process::ExitCode;
 
@@ -19,7 +20,7 @@ use anyhow::Result;
 use crate::support::agent;
 use crate::{
     classes, frequency, games, gate, groups, handoffs, idle, kicks, packing, procdb, profiles,
-    roles, rules, top,
+    races, roles, rules, top,
 };
 
 /// Not a test but what the guest runs.
@@ -55,6 +56,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["joins", words @ ..] => rules::joins(words),
         ["lives", words @ ..] => rules::lives(words),
         ["starts"] => rules::starts(),
+        ["unrest", words @ ..] => races::unrest(words),
         ["on-terminal", words @ ..] => top::on_terminal(words),
         ["begin-hogs", words @ ..] => procdb::begin_hogs(words),
         _ => return None,

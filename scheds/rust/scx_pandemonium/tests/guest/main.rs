@@ -38,6 +38,7 @@ mod pairs;
 mod probe;
 mod procdb;
 mod profiles;
+mod races;
 mod regimes;
 mod repeat;
 mod report;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use scx_guest::{Guest, Kernel, Topology, find_program, quote};
+use scx_guest::{Clock, Guest, Kernel, Topology, find_program, quote};
 
 use super::told::Told;
 
@@ -57,6 +57,7 @@ impl Subject {
             programs: vec![self.program(), agent],
             kernel_words: Vec::new(),
             is_scx_error_allowed: false,
+            is_parallel: false,
             time_limit: TIME_LIMIT,
         })
     }
@@ -76,6 +77,7 @@ pub struct World {
     programs: Vec<PathBuf>,
     kernel_words: Vec<String>,
     is_scx_error_allowed: bool,
+    is_parallel: bool,
     time_limit: Duration,
 }
 
@@ -117,6 +119,13 @@ impl World {
         self
     }
 
+    /// Run the CPUs really at the same time, by the host's clock: nothing repeats, and no
+    /// time that is measured says anything.
+    pub fn in_parallel(mut self) -> World {
+        self.is_parallel = true;
+        self
+    }
+
     /// Let the kernel throw the scheduler out.
     pub fn allow_scx_error(mut self) -> World {
         self.is_scx_error_allowed = true;
@@ -140,6 +149,9 @@ impl World {
         }
         if self.is_scx_error_allowed {
             guest = guest.allow_scx_error();
+        }
+        if self.is_parallel {
+            guest = guest.clock(Clock::Parallel);
         }
         let outcome = guest
             .run(&script, &mut |line| println!("guest: {line}"))
@@ -193,7 +205,10 @@ impl World {
             "scx_guest".to_owned(),
             format!("--kernel {}", quote(&self.kernel.image().to_string_lossy())),
             format!("--topology {}", self.topology),
-            format!("--seed {}", self.seed),
+            match self.is_parallel {
+                true => "--parallel".to_owned(),
+                false => format!("--seed {}", self.seed),
+            },
             format!("--time-limit {}", self.time_limit.as_secs()),
             "--report /dev/stdout".to_owned(),
         ];
