@@ -25,8 +25,9 @@ use crate::support::kernels;
 const SECONDS_ENV: &str = "SCX_RACES_SECONDS";
 const SECONDS_DFL: u32 = 20;
 
-/// More than most hosts have: a CPU is stopped by the host in the middle of anything.
-const NR_CPUS: u32 = 8;
+/// Two LLC domains. More CPUs than small hosts have: one is stopped by the host in the
+/// middle of anything.
+const TOPOLOGY: &str = "1x2x2x1";
 
 const ROOT: &str = "/sys/fs/cgroup";
 const GROUPS: &[&str] = &["race_a", "race_b", "race_c/d", "race_c/e"];
@@ -227,7 +228,7 @@ fn callbacks_that_run_at_the_same_time_lose_no_task() -> Result<()> {
         Err(_) => 1,
     };
     let told = OURS
-        .flat(&kernels::first()?, NR_CPUS)?
+        .world(&kernels::first()?, TOPOLOGY)?
         .with_program("stress-ng")?
         .with_more_time(Duration::from_secs(1) * seconds)
         .in_parallel()
