@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tasks of this repository: `cargo xtask run`, `test`, `bench`, `report`,
-//! `kernel`, `setup`, `install`, `uninstall`.
+//! `kernel`, `setup`, `soak`, `install`, `uninstall`.
 //!
 //! Each command first installs what it needs and does not find, then builds,
 //! then does its work. A failure is one line on stderr and a non-zero exit;
@@ -19,6 +19,7 @@ mod report;
 mod run;
 mod selftests;
 mod setup;
+mod soak;
 mod test;
 mod workspace;
 
@@ -50,6 +51,8 @@ enum Cmd {
     Report(report::Args),
     /// Build the second test kernel (6.12, 1000 Hz) from Debian's sources
     Kernel(kernel::Args),
+    /// Shake the scheduler in a guest for as long as one likes
+    Soak(soak::Args),
     /// Install what the other commands need, and nothing else
     Setup(setup::Args),
     /// Install the scheduler with its manual pages, completions and systemd unit
@@ -83,6 +86,7 @@ fn execute(command: Cmd) -> Result<()> {
         Cmd::Report(args) => report::main(&args),
         Cmd::Kernel(args) => kernel::main(&args),
         Cmd::Setup(args) => setup::main(&args),
+        Cmd::Soak(args) => soak::main(&args),
         Cmd::Install(args) => install::main(&args),
         Cmd::Uninstall(place) => install::uninstall(&place),
     }
