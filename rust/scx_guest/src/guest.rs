@@ -96,6 +96,7 @@ pub struct Guest {
     time_limit: Duration,
     programs: Vec<(PathBuf, Option<String>)>,
     files: Vec<(PathBuf, String)>,
+    installed: Vec<PathBuf>,
     bytes: Vec<(String, Vec<u8>)>,
     kernel_words: Vec<String>,
     is_scx_error_allowed: bool,
@@ -113,6 +114,7 @@ impl Guest {
             time_limit: TIME_LIMIT_DFL,
             programs: Vec::new(),
             files: Vec::new(),
+            installed: Vec::new(),
             bytes: Vec::new(),
             kernel_words: Vec::new(),
             is_scx_error_allowed: false,
@@ -166,6 +168,14 @@ impl Guest {
     pub fn file(mut self, host_path: impl AsRef<Path>, guest_path: &str) -> Self {
         self.files
             .push((host_path.as_ref().to_owned(), guest_path.to_owned()));
+        self
+    }
+
+    /// Put a host file, or a whole directory, at its own path, with the libraries
+    /// of all programs in it: plugins that a program loads, programs that it
+    /// starts by their path, data that it reads.
+    pub fn installed(mut self, host_path: impl AsRef<Path>) -> Self {
+        self.installed.push(host_path.as_ref().to_owned());
         self
     }
 
@@ -281,6 +291,9 @@ impl Guest {
         }
         for (host_path, guest_path) in &self.files {
             root.add_file(host_path, guest_path)?;
+        }
+        for host_path in &self.installed {
+            root.add_installed(host_path)?;
         }
         for (guest_path, bytes) in &self.bytes {
             root.add_bytes(guest_path, bytes.clone())?;

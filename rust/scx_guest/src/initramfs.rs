@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -33,6 +33,9 @@ const DIRS: &[&str] = &[
 const MODE_PROGRAM: u32 = 0o755;
 const MODE_FILE: u32 = 0o644;
 const PERMISSIONS: u32 = 0o7777;
+
+/// What programs and shared libraries begin with.
+const ELF_MAGIC: &[u8] = b"\x7fELF";
 
 /// The character device behind /dev/console.
 const CONSOLE_DEV: (u32, u32) = (5, 1);
@@ -113,7 +116,7 @@ impl Root {
     /// Put a host program into /bin under `name`, with its shared libraries.
     pub(crate) fn add_program(&mut self, host_path: &Path, name: &str) -> Result<()> {
         let bytes = read(host_path)?;
-        let is_elf = bytes.starts_with(b"\x7fELF");
+        let is_elf = bytes.starts_with(ELF_MAGIC);
         self.insert(
             &format!("{BIN}/{name}"),
             Node::Bytes {
@@ -122,7 +125,7 @@ impl Root {
             },
         )?;
         if is_elf {
-            self.add_libraries(host_path)
+            self.add_libraries(host_path, None)
         } else {
             Ok(())
         }
@@ -162,9 +165,33 @@ impl Root {
         Ok(())
     }
 
+    /// Put a host file, or a directory with all that is below it, at its own
+    /// path, with the shared libraries of all programs and plugins in it.
+    pub(crate) fn add_installed(&mut self, host_path: &Path) -> Result<()> {
+        self.add_file(host_path, &host_path.to_string_lossy())?;
+        self.add_libraries_below(host_path)
+    }
+
+    fn add_libraries_below(&mut self, host_path: &Path) -> Result<()> {
+        if host_path.is_dir() {
+            for path in list_dir(host_path)? {
+                // What a link means is in the directory, or was not asked for.
+                if !path.is_symlink() {
+                    self.add_libraries_below(&path)?;
+                }
+            }
+            return Ok(());
+        }
+        match is_elf(host_path)? {
+            // A plugin may need a library beside it that its program has loaded.
+            true => self.add_libraries(host_path, host_path.parent()),
+            false => Ok(()),
+        }
+    }
+
     /// Put `bytes` at `guest_path`; a program if `is_program`.
     pub(crate) fn add_bytes(&mut self, guest_path: &str, bytes: Vec<u8>) -> Result<()> {
-        let is_script = bytes.starts_with(b"#!") || bytes.starts_with(b"\x7fELF");
+        let is_script = bytes.starts_with(b"#!") || bytes.starts_with(ELF_MAGIC);
         let mode = if is_script { MODE_PROGRAM } else { MODE_FILE };
         self.insert(guest_path, Node::Bytes { mode, bytes })
     }
@@ -214,9 +241,11 @@ impl Root {
         output.flush()
     }
 
-    /// The libraries and the loader of an ELF file, at the host's own paths.
-    fn add_libraries(&mut self, program: &Path) -> Result<()> {
+    /// The libraries and the loader of an ELF file, at the host's own paths. They
+    /// may also be in `dir`.
+    fn add_libraries(&mut self, program: &Path, dir: Option<&Path>) -> Result<()> {
         let tree = DependencyAnalyzer::default()
+            .library_paths(dir.map(Path::to_owned).into_iter().collect())
             .analyze(program)
             .map_err(|error| Error::Program {
                 path: program.to_owned(),
@@ -381,6 +410,16 @@ fn list_dir(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+fn is_elf(path: &Path) -> Result<bool> {
+    let mut magic = [0; ELF_MAGIC.len()];
+    let file = File::open(path).map_err(|error| program_error(path, &error))?;
+    let nr_bytes = file
+        .take(magic.len() as u64)
+        .read(&mut magic)
+        .map_err(|error| program_error(path, &error))?;
+    Ok(&magic[..nr_bytes] == ELF_MAGIC)
+}
+
 fn program_error(path: &Path, error: &io::Error) -> Error {
     let reason = match error.kind() {
         ErrorKind::NotFound => "there is no such file".to_owned(),
@@ -493,6 +532,28 @@ mod tests {
         let has = |part: &str| root.nodes.keys().any(|name| name.contains(part));
         assert!(has("bin/test") && has("ld-linux") && has("libc.so.6"));
         assert_eq!(root.library_path(), "");
+    }
+
+    #[test]
+    fn a_directory_of_plugins_brings_their_libraries_and_keeps_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("plugins")).unwrap();
+        fs::copy(
+            env::current_exe().unwrap(),
+            dir.path().join("plugins/one.so"),
+        )
+        .unwrap();
+        fs::write(dir.path().join("plugins/table"), "x").unwrap();
+        fs::write(dir.path().join("empty"), "").unwrap();
+        let mut root = Root::skeleton();
+        root.add_installed(dir.path()).unwrap();
+        let has = |part: &str| root.nodes.keys().any(|name| name.contains(part));
+        let path = dir.path().to_string_lossy().into_owned();
+        let path = path.trim_start_matches('/');
+        for name in ["plugins/one.so", "plugins/table", "empty"] {
+            assert!(root.nodes.contains_key(&format!("{path}/{name}")), "{name}");
+        }
+        assert!(has("ld-linux") && has("libc.so.6"));
     }
 
     #[test]

@@ -60,6 +60,11 @@ struct Options {
     #[arg(long, value_name = "HOST:GUEST")]
     file: Vec<String>,
 
+    /// Put a host file or directory into the guest at its own path, with the libraries of all
+    /// programs in it: plugins, data (repeatable).
+    #[arg(long, value_name = "HOST")]
+    installed: Vec<PathBuf>,
+
     /// Put a further host program into the guest's /bin (repeatable).
     #[arg(long, value_name = "HOST")]
     program: Vec<String>,
@@ -169,6 +174,9 @@ fn prepare(options: &Options, kernel: &Kernel) -> Result<(Guest, String)> {
             bail!("--file {pair}: not of the form HOST:GUEST");
         };
         guest = guest.file(host_path, guest_path);
+    }
+    for path in &options.installed {
+        guest = guest.installed(path);
     }
     for name in &options.program {
         guest = guest.program(find_program(name).unwrap_or_else(|| PathBuf::from(name)));
