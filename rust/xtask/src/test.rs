@@ -92,7 +92,13 @@ impl Step {
             Step::Fmt => &[],
             Step::CFormat => &[Purpose::Format],
             Step::Clippy => &[Purpose::Build],
-            Step::Tests | Step::Gate => &[Purpose::Build, Purpose::Guest, Purpose::Workload],
+            Step::Tests => &[
+                Purpose::Build,
+                Purpose::Guest,
+                Purpose::Workload,
+                Purpose::Desktop,
+            ],
+            Step::Gate => &[Purpose::Build, Purpose::Guest, Purpose::Workload],
         }
     }
 }

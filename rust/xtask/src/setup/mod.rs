@@ -69,6 +69,7 @@ pub fn main(args: &Args) -> Result<()> {
         Purpose::Format,
         Purpose::Guest,
         Purpose::Workload,
+        Purpose::Desktop,
     ];
     let tools = ensure(&purposes, args.yes)?;
     ensure_rust_components(&tools)?;

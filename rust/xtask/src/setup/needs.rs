@@ -26,6 +26,8 @@ pub enum Purpose {
     Guest,
     /// Load that kernel with the workloads and tests other projects use.
     Workload,
+    /// Run programs of a desktop in that kernel.
+    Desktop,
     /// Build a kernel from its sources.
     Kernel,
     /// Build the published schedulers to compare with.
@@ -202,6 +204,24 @@ pub const NEEDS: &[Need] = &[
         package: "tcc",
         purposes: &[Purpose::Workload],
         seen: Seen::Command(&["tcc"]),
+    },
+    Need {
+        name: "PipeWire",
+        package: "pipewire",
+        purposes: &[Purpose::Desktop],
+        seen: Seen::Command(&["pw-profiler"]),
+    },
+    Need {
+        name: "Weston",
+        package: "weston",
+        purposes: &[Purpose::Desktop],
+        seen: Seen::Command(&["weston-presentation-shm"]),
+    },
+    Need {
+        name: "rt-app",
+        package: "rt-app",
+        purposes: &[Purpose::Desktop],
+        seen: Seen::Command(&["rt-app"]),
     },
     Need {
         name: "flex",
@@ -431,6 +451,10 @@ mod tests {
         assert_eq!(
             missing_packages(&machine, Purpose::Workload),
             ["stress-ng", "rt-tests", "tcc", "xz-utils"]
+        );
+        assert_eq!(
+            missing_packages(&machine, Purpose::Desktop),
+            ["pipewire", "weston", "rt-app"]
         );
         assert!(missing_packages(&machine, Purpose::Build).contains(&"clang-19"));
         assert!(!missing_packages(&machine, Purpose::Build).contains(&"qemu-system-x86"));
