@@ -21,6 +21,7 @@ mod classes;
 mod compositors;
 mod constants;
 mod counters;
+mod desktop;
 mod faults;
 mod formats;
 mod frequency;

@@ -17,7 +17,7 @@
 //!   that sleeps now and then beside hogs, with each of its waits by the kernel's
 //!   trace.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
-//! - `load ...`: see load.rs. `crowd ...`: see crowd.rs.
+//! - `load ...`: see load.rs. `crowd ...`: see crowd.rs. `project ...`: see build.rs.
 
 use std::fs::File;
 use std::io::Write;
@@ -27,7 +27,7 @@ use anyhow::{Context, Result, bail};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::{crowd, load, telemetry};
+use super::{build, crowd, load, telemetry};
 
 const REQUEST_ENV: &str = "GUEST_AGENT";
 
@@ -70,6 +70,7 @@ fn answer(words: &[&str]) -> Result<String> {
         ["rodata"] => rodata(),
         ["load", words @ ..] => load::run(words),
         ["crowd", words @ ..] => crowd::run(words),
+        ["project", words @ ..] => build::project(words),
         _ => bail!("no such request"),
     }
 }

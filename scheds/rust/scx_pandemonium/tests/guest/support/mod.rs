@@ -46,7 +46,7 @@
 //! 3. [`told`]: what the script told, and checks of it. A failure says how to
 //!    repeat the very same run from a shell.
 //! 4. [`agent`]: the test program as a program of the guest, with [`load`] and
-//!    [`crowd`] made of [`work`], [`telemetry`] of an scx_stats server, [`trace`] of
+//!    [`crowd`] made of [`work`], [`build`], what make and a compiler are given, [`telemetry`] of an scx_stats server, [`trace`] of
 //!    the kernel to compare that with, and [`idle_waits`], how long tasks wait while a
 //!    CPU is idle.
 //!
@@ -60,6 +60,7 @@ use std::io::Write;
 use std::thread;
 
 pub mod agent;
+pub mod build;
 pub mod crowd;
 pub mod idle_waits;
 pub mod kernels;

@@ -22,6 +22,14 @@ const SEED_DFL: u64 = 1;
 /// machine.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
+/// Where distributions have plugins and programs that are not for PATH.
+const LIBRARY_DIRS: &[&str] = &[
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/libexec",
+];
+
 /// The scheduler under test, and where its tests keep things.
 pub struct Subject {
     /// The program that cargo built: `env!("CARGO_BIN_EXE_...")`.
@@ -55,6 +63,7 @@ impl Subject {
             topology: topology.parse()?,
             seed,
             programs: vec![self.program(), agent],
+            installed: Vec::new(),
             kernel_words: Vec::new(),
             is_scx_error_allowed: false,
             is_parallel: false,
@@ -75,6 +84,7 @@ pub struct World {
     topology: Topology,
     seed: u64,
     programs: Vec<PathBuf>,
+    installed: Vec<PathBuf>,
     kernel_words: Vec<String>,
     is_scx_error_allowed: bool,
     is_parallel: bool,
@@ -105,6 +115,25 @@ impl World {
         );
         self.programs.push(path);
         Ok(self)
+    }
+
+    /// Bring a file or directory of this machine to where it is here, with what
+    /// programs and plugins in it need.
+    pub fn with_installed(mut self, path: impl Into<PathBuf>) -> Result<World> {
+        let path = path.into();
+        ensure!(path.exists(), "{} is not installed", path.display());
+        self.installed.push(path);
+        Ok(self)
+    }
+
+    /// Bring a file or directory from where this machine has libraries: plugins
+    /// and what programs start by its path.
+    pub fn with_library(self, name: &str) -> Result<World> {
+        let mut paths = LIBRARY_DIRS.iter().map(|dir| Path::new(dir).join(name));
+        let path = paths
+            .find(|path| path.exists())
+            .with_context(|| format!("{name} is not installed"))?;
+        self.with_installed(path)
     }
 
     /// Put one more word on the kernel's command line.
@@ -143,6 +172,9 @@ impl World {
             .quiet();
         for path in &self.programs {
             guest = guest.program(path);
+        }
+        for path in &self.installed {
+            guest = guest.installed(path);
         }
         for word in &self.kernel_words {
             guest = guest.kernel_arg(word);
@@ -217,6 +249,9 @@ impl World {
         }
         if self.is_scx_error_allowed {
             words.push("--allow-scx-error".to_owned());
+        }
+        for path in &self.installed {
+            words.push(format!("--installed {}", quote(&path.to_string_lossy())));
         }
         for path in &self.programs {
             words.push(format!("--program {}", quote(&path.to_string_lossy())));
