@@ -3,8 +3,8 @@
 //! CPU: under the kernel's default scheduler, then under ours in the same guest.
 //!
 //! - PipeWire plays to a sink without hardware, whose clock is a timer. Its threads
-//!   have no real-time priority here, as where no rtkit gives them one: then they
-//!   would not be for a sched_ext scheduler to serve.
+//!   have no real-time priority, as without rtkit: a real-time thread is not for a
+//!   sched_ext scheduler to serve.
 //! - Weston composes in memory what a client draws, which notes when each of its
 //!   frames was presented. Its headless backend has no display to wait for: a frame
 //!   takes a refresh of 16 ms and the time to compose it.
@@ -18,9 +18,9 @@ use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::world::World;
 
-/// The machine, and the build that is beside each program.
 const NR_CPUS: u32 = 4;
 
+/// The words of a script for the build that is beside each program.
 const BUILD: &str = r#"
 export XDG_RUNTIME_DIR=/tmp/run
 mkdir -p $XDG_RUNTIME_DIR
