@@ -193,10 +193,9 @@ const REFRESH_MS: f64 = 16.667;
 /// is compared.
 const DEFAULT_LATE_FRAMES_MIN: f64 = 0.2;
 
-/// Frames under ours that may be late, of all of them: one of the game's 120, three
-/// of Weston's 98, of which more are late if it is real-time.
-const LATE_GAME_FRAMES_MAX: f64 = 0.01;
-const LATE_SCREEN_FRAMES_MAX: f64 = 0.031;
+/// Late frames under ours, of all of them, beyond those of a real-time Weston: one of a
+/// hundred. That one has some 6%, which take two refreshes.
+const LATE_FRAMES_MORE: f64 = 0.01;
 
 const SCREEN: &str = r#"
 printf '[core]\nrepaint-window=16\n' >/tmp/weston.ini
@@ -380,15 +379,17 @@ impl Frames {
 }
 
 /// Checks that frames beside the build take no longer than `limit_ms`, but for the part
-/// `late_max` of them, unlike under the default scheduler.
-fn check_frames(told: &Told, limit_ms: f64, late_max: f64) -> Result<()> {
+/// `late_limit` and a little, unlike under the default scheduler.
+fn check_frames(told: &Told, limit_ms: f64, late_limit: f64) -> Result<()> {
     let late_default = Frames::read(told, "default")?.late(limit_ms);
     let late_ours = Frames::read(told, "ours")?.late(limit_ms);
-    println!("longer than {limit_ms:.1} ms: default {late_default:.3}, ours {late_ours:.3}");
+    println!(
+        "longer than {limit_ms:.1} ms: limit {late_limit:.3}, default {late_default:.3}, ours {late_ours:.3}"
+    );
     told.check(late_default >= DEFAULT_LATE_FRAMES_MIN, || {
         format!("the build makes only {late_default:.3} of the frames late")
     })?;
-    told.check(late_ours <= late_max, || {
+    told.check(late_ours <= late_limit + LATE_FRAMES_MORE, || {
         format!("{late_ours:.3} of the frames are late, {late_default:.3} by default")
     })?;
     check_build(told, "")?;
@@ -405,14 +406,15 @@ fn weston_presents_frames_beside_a_build_as_if_real_time() -> Result<()> {
         .with_installed("/usr/share/weston")?
         .with_installed("/usr/share/X11/xkb")?
         .run(&format!("SECONDS={SECONDS}\n{BUILD}{SCREEN}"))?;
-    let limit_ms = Frames::read(&told, "limit")?.percentile(50);
-    check_frames(&told, limit_ms * LONGER + LONGER_MS, LATE_SCREEN_FRAMES_MAX)
+    let limit = Frames::read(&told, "limit")?;
+    let limit_ms = limit.percentile(50) * LONGER + LONGER_MS;
+    check_frames(&told, limit_ms, limit.late(limit_ms))
 }
 
 #[test]
 fn a_game_of_rt_app_has_its_frames_beside_a_build() -> Result<()> {
     let told = world(&["rt-app"])?.run(&format!("SECONDS={SECONDS}\n{BUILD}{GAME}"))?;
-    check_frames(&told, REFRESH_MS, LATE_GAME_FRAMES_MAX)
+    check_frames(&told, REFRESH_MS, 0.0)
 }
 
 #[test]
