@@ -66,11 +66,8 @@ impl Column {
 
     /// The one from which [`Column::next`] leads here.
     pub fn previous(self) -> Column {
-        let columns = Column::value_variants().iter().copied();
-        columns
-            .filter(|column| column.next() == self)
-            .last()
-            .unwrap_or(self)
+        let mut columns = Column::value_variants().iter().copied();
+        columns.find(|column| column.next() == self).unwrap_or(self)
     }
 
     /// The one whose heading in a table of tasks is `heading`.

@@ -3,7 +3,7 @@
 //! size, a scheduler that ends and comes back, and how it leaves the terminal.
 
 use std::io::{Read, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub fn on_terminal(words: &[&str]) -> Result<String> {
             let mut bytes = [0; 4096];
             // The reader ends with the child: the terminal hangs up then.
             while let Ok(nr @ 1..) = (&*from).read(&mut bytes) {
-                reader.lock().expect("no panic").process(&bytes[..nr]);
+                held(&reader).process(&bytes[..nr]);
             }
         });
         let result = steps.iter().try_for_each(|step| {
@@ -50,12 +50,12 @@ pub fn on_terminal(words: &[&str]) -> Result<String> {
                 ["enter"] => (&terminal).write_all(b"\r")?,
                 ["size", columns, lines] => {
                     let (columns, lines) = (columns.parse()?, lines.parse()?);
-                    let mut parser = parser.lock().expect("no panic");
+                    let mut parser = held(&parser);
                     parser.screen_mut().set_size(lines, columns);
                     terminal.resize(Size::new(lines, columns))?;
                 }
                 ["show"] => {
-                    let parser = parser.lock().expect("no panic");
+                    let parser = held(&parser);
                     let screen = parser.screen();
                     screens.push(json!({
                         "text": screen.contents(),
@@ -73,6 +73,11 @@ pub fn on_terminal(words: &[&str]) -> Result<String> {
     });
     result?;
     Ok(Value::from(screens).to_string())
+}
+
+/// The screen, whatever became of the thread that had it before.
+fn held(parser: &Mutex<vt100::Parser>) -> MutexGuard<'_, vt100::Parser> {
+    parser.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const SCRIPT: &str = "\
