@@ -229,6 +229,27 @@ pub fn selftests_dir() -> Result<PathBuf> {
     Ok(dir.join(debian::PINNED.version))
 }
 
+/// Where programs of a package registry are kept once they were built for guests:
+/// `published` in [`default_cache_dir`].
+///
+/// # Errors
+///
+/// If there is no such directory.
+pub fn published_dir() -> Result<PathBuf> {
+    Ok(default_cache_dir()?.join("published"))
+}
+
+/// Where `name` of the package of that name in `version` is, or would be: in
+/// `NAME-VERSION/bin` in [`published_dir`].
+///
+/// # Errors
+///
+/// If there is no such directory.
+pub fn published_program(name: &str, version: &str) -> Result<PathBuf> {
+    let root = published_dir()?.join(format!("{name}-{version}"));
+    Ok(root.join("bin").join(name))
+}
+
 /// The value of an environment variable that is set to something.
 fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())

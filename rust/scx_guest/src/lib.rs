@@ -52,6 +52,9 @@ pub mod debian;
 pub use error::{Error, Failure, Result};
 pub use guest::{Clock, Guest, Outcome, describe_setup};
 pub use initramfs::{find_program, has_applet};
-pub use kernel::{HOST, Kernel, built_kernels_dir, default_cache_dir, selftests_dir};
+pub use kernel::{
+    HOST, Kernel, built_kernels_dir, default_cache_dir, published_dir, published_program,
+    selftests_dir,
+};
 pub use shell::quote;
 pub use topology::{NR_CPUS_MAX, PRESETS, Topology};

@@ -15,6 +15,7 @@ mod install;
 mod interrupt;
 mod kernel;
 mod process;
+mod published;
 mod report;
 mod run;
 mod selftests;

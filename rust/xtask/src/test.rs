@@ -22,6 +22,7 @@ use scx_guest::Kernel;
 use crate::bench;
 use crate::interrupt;
 use crate::process;
+use crate::published;
 use crate::selftests;
 use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
@@ -97,6 +98,7 @@ impl Step {
                 Purpose::Guest,
                 Purpose::Workload,
                 Purpose::Desktop,
+                Purpose::Loader,
             ],
             Step::Gate => &[Purpose::Build, Purpose::Guest, Purpose::Workload],
         }
@@ -218,8 +220,8 @@ fn clippy(workspace: &Workspace, tools: &Tools) -> Result<()> {
     process::run(&mut command)
 }
 
-/// Unit tests and guest tests. The kernels and the kernel's selftests are got
-/// first, so that a download is seen and happens once.
+/// Unit tests and guest tests. The kernels, the kernel's selftests and the published
+/// programs are got first, so that a download is seen and happens once.
 fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCount) -> Result<()> {
     let kernel = Kernel::find(args.kernel.as_deref())?;
     println!("kernel: {}", kernel.release());
@@ -230,6 +232,7 @@ fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCoun
     }
 
     build_selftests(args, tools)?;
+    published::build(workspace, tools).context("the published programs")?;
 
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let scratch = tempfile::tempdir().context("making a directory for the tests")?;

@@ -70,6 +70,7 @@ pub fn main(args: &Args) -> Result<()> {
         Purpose::Guest,
         Purpose::Workload,
         Purpose::Desktop,
+        Purpose::Loader,
     ];
     let tools = ensure(&purposes, args.yes)?;
     ensure_rust_components(&tools)?;

@@ -28,6 +28,8 @@ pub enum Purpose {
     Workload,
     /// Run programs of a desktop in that kernel.
     Desktop,
+    /// Run scx_loader in that kernel, as a desktop does.
+    Loader,
     /// Build a kernel from its sources.
     Kernel,
     /// Build the published schedulers to compare with.
@@ -222,6 +224,30 @@ pub const NEEDS: &[Need] = &[
         package: "rt-app",
         purposes: &[Purpose::Desktop],
         seen: Seen::Command(&["rt-app"]),
+    },
+    Need {
+        name: "dbus-daemon",
+        package: "dbus-daemon",
+        purposes: &[Purpose::Loader],
+        seen: Seen::Command(&["dbus-daemon"]),
+    },
+    Need {
+        name: "dbus-send",
+        package: "dbus-bin",
+        purposes: &[Purpose::Loader],
+        seen: Seen::Command(&["dbus-send"]),
+    },
+    Need {
+        name: "the system bus's configuration",
+        package: "dbus-system-bus-common",
+        purposes: &[Purpose::Loader],
+        seen: Seen::File(&["/usr/share/dbus-1/system.conf"]),
+    },
+    Need {
+        name: "polkitd",
+        package: "polkitd",
+        purposes: &[Purpose::Loader],
+        seen: Seen::File(&["/usr/lib/polkit-1/polkitd"]),
     },
     Need {
         name: "flex",
