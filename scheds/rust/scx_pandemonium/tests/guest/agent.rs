@@ -10,8 +10,8 @@
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`:
-//!   see rules.rs. `begin-hogs ...`: see procdb.rs. `on-terminal ...`: see top.rs. `unrest ...`:
-//!   see races.rs.
+//!   see rules.rs. `begin-hogs ...`: see procdb.rs. `on-terminal ...`: see top.rs.
+//! - `bpf-objects`: see loader.rs. `sandboxed ...`: see sandbox.rs. `unrest ...`: see races.rs.
 
 use std::process::ExitCode;
 
@@ -19,8 +19,8 @@ use anyhow::Result;
 
 use crate::support::agent;
 use crate::{
-    classes, frequency, games, gate, groups, handoffs, idle, kicks, packing, procdb, profiles,
-    races, roles, rules, top,
+    classes, frequency, games, gate, groups, handoffs, idle, kicks, loader, packing, procdb,
+    profiles, races, roles, rules, sandbox, top,
 };
 
 /// Not a test but what the guest runs.
@@ -59,6 +59,8 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["unrest", words @ ..] => races::unrest(words),
         ["on-terminal", words @ ..] => top::on_terminal(words),
         ["begin-hogs", words @ ..] => procdb::begin_hogs(words),
+        ["bpf-objects"] => loader::bpf_objects(),
+        ["sandboxed", words @ ..] => sandbox::become_sandboxed(words),
         _ => return None,
     };
     Some(answer)

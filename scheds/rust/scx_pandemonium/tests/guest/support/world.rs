@@ -64,6 +64,7 @@ impl Subject {
             seed,
             programs: vec![self.program(), agent],
             installed: Vec::new(),
+            files: Vec::new(),
             kernel_words: Vec::new(),
             is_scx_error_allowed: false,
             is_parallel: false,
@@ -85,6 +86,7 @@ pub struct World {
     seed: u64,
     programs: Vec<PathBuf>,
     installed: Vec<PathBuf>,
+    files: Vec<(PathBuf, String)>,
     kernel_words: Vec<String>,
     is_scx_error_allowed: bool,
     is_parallel: bool,
@@ -136,6 +138,13 @@ impl World {
         self.with_installed(path)
     }
 
+    /// Put a file or directory of this machine at `guest_path`, as it is.
+    pub fn with_file(mut self, host_path: &Path, guest_path: &str) -> World {
+        self.files
+            .push((host_path.to_owned(), guest_path.to_owned()));
+        self
+    }
+
     /// Put one more word on the kernel's command line.
     pub fn with_kernel_word(mut self, word: &str) -> World {
         self.kernel_words.push(word.to_owned());
@@ -175,6 +184,9 @@ impl World {
         }
         for path in &self.installed {
             guest = guest.installed(path);
+        }
+        for (host_path, guest_path) in &self.files {
+            guest = guest.file(host_path, guest_path);
         }
         for word in &self.kernel_words {
             guest = guest.kernel_arg(word);
@@ -255,6 +267,10 @@ impl World {
         }
         for path in &self.programs {
             words.push(format!("--program {}", quote(&path.to_string_lossy())));
+        }
+        for (host_path, guest_path) in &self.files {
+            let pair = format!("{}:{guest_path}", host_path.display());
+            words.push(format!("--file {}", quote(&pair)));
         }
         Ok(format!(
             "seed {}; to repeat: {} -- \"$(cat {})\"",
