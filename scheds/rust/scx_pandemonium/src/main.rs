@@ -156,6 +156,7 @@ fn run(opts: Opts) -> Result<()> {
         return monitor.run(interval, &shutdown);
     }
     if let Some(interval) = opts.stats {
+        let shutdown = shutdown.clone();
         std::thread::spawn(move || {
             if let Err(err) = monitor.run(interval, &shutdown) {
                 warn!("no telemetry from now on: {err:#}");
@@ -180,8 +181,13 @@ fn run(opts: Opts) -> Result<()> {
             &control,
             follows_programs,
             memories.as_deref(),
+            &shutdown,
             &mut open_object,
         )?;
+        let Some(scheduler) = scheduler else {
+            info!("stopped before it scheduled");
+            return Ok(());
+        };
         info!("scheduling, profile {}", control.profile);
         cpu_max::warn_if_set();
         let exit = serve_until_exit(scheduler, &mut control, &rules, learner.as_mut(), &stopped);

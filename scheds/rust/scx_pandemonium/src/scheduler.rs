@@ -13,6 +13,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -90,7 +91,8 @@ pub enum Started {
 }
 
 impl<'a> Scheduler<'a> {
-    /// Load the scheduler with `opts` and the knobs of `control` and attach it.
+    /// Load the scheduler with `opts` and the knobs of `control` and attach it. `None`
+    /// if `is_stopped` was set before it was: then it never schedules.
     /// If it `follows_programs` it reports which processes start one, see
     /// [`Scheduler::started`]. It begins with `memories` of programs, `None` if
     /// none are to be kept.
@@ -105,9 +107,13 @@ impl<'a> Scheduler<'a> {
         control: &Control,
         follows_programs: bool,
         memories: Option<&[Memory]>,
+        is_stopped: &AtomicBool,
         open_object: &'a mut MaybeUninit<OpenObject>,
-    ) -> Result<Self> {
-        wait_for_other_scheduler()?;
+    ) -> Result<Option<Self>> {
+        wait_for_other_scheduler(is_stopped)?;
+        if is_stopped.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         ensure!(
             geteuid().is_root(),
             "loading a scheduler into the kernel needs root: use sudo"
@@ -156,6 +162,10 @@ impl<'a> Scheduler<'a> {
         fill_topology(&mut skel, &tables)?;
         fill_compositors(&mut skel, &compositors)?;
         remember(&skel, memories.unwrap_or_default())?;
+        // The loader starts the next scheduler only once this one is gone.
+        if is_stopped.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         patience.at(Step::Attach);
         let link = scx_ops_attach!(skel, pandemonium_ops);
         let link = link.map_err(|err| kernel_log.explain(err))?;
@@ -165,14 +175,14 @@ impl<'a> Scheduler<'a> {
         skel.links.scx_lib_init_probe.take();
 
         let programs = follows_programs.then(|| Programs::new(&skel)).transpose()?;
-        Ok(Scheduler {
+        Ok(Some(Scheduler {
             skel,
             programs,
             link: Some(link),
             nr_cpu_ids: u32::try_from(nr_cpu_ids)?,
             defaults,
             governors,
-        })
+        }))
     }
 
     /// Let the BPF half decide by the knobs of `control` from now on.
@@ -406,7 +416,7 @@ fn follow_programs(skel: &mut OpenBpfSkel<'_>, follows_programs: bool) {
 }
 
 /// Wait until no other scheduler is attached, and name it if it stays.
-fn wait_for_other_scheduler() -> Result<()> {
+fn wait_for_other_scheduler(is_stopped: &AtomicBool) -> Result<()> {
     let state_path = format!("{}/sys/kernel/sched_ext/state", *compat::ROOT_PREFIX);
     let read_state = || fs::read_to_string(&state_path).map(|state| state.trim().to_string());
 
@@ -417,7 +427,7 @@ fn wait_for_other_scheduler() -> Result<()> {
         )
     })?;
     let started = Instant::now();
-    while state != "disabled" {
+    while state != "disabled" && !is_stopped.load(Ordering::Relaxed) {
         if started.elapsed() > OTHER_SCHEDULER_PATIENCE {
             let name = fs::read_to_string("/sys/kernel/sched_ext/root/ops")
                 .map(|name| name.trim().to_string())

@@ -7,8 +7,18 @@ use scx_guest::Kernel;
 use crate::ours::OURS;
 use crate::support::kernels;
 
-/// The hogs keep every CPU busy while the second stop has to be done.
+/// The first is stopped while it loads. The hogs keep every CPU busy while the second stop has to be done.
 const SCRIPT: &str = "\
+\"$SCHEDULER\" 2>>$LOG &
+pid=$!
+# It has opened the BPF half, and the verifier looks at that.
+until grep -q 'scheduler flags' $LOG; do
+	usleep 10000
+done
+kill -INT $pid
+wait $pid
+fact early_code $?
+fact early_enabled $(cat /sys/kernel/sched_ext/enable_seq)
 begin
 sleep 0.5
 stop INT
@@ -48,6 +58,8 @@ const KILL_MAX_MS: u64 = 500;
 
 fn ends_well(kernel: &Kernel) -> Result<()> {
     let told = OURS.flat(kernel, 2)?.run(SCRIPT)?;
+    told.check_eq("exit code of an early stop", told.one("early_code")?, 0)?;
+    told.check_eq("schedulers enabled by it", told.one("early_enabled")?, 0)?;
     let stops_ms: Vec<u64> = told.all("stop_ms")?;
     println!("stops took {stops_ms:?} ms");
     told.check(stops_ms.iter().all(|ms| *ms <= STOP_MAX_MS), || {
