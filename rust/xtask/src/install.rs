@@ -8,6 +8,7 @@
 //! Not here: settings of the machine and the memory of programs. Neither command
 //! makes or removes any, and neither starts or stops the service.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +25,7 @@ const LIST: &str = "install.list";
 
 /// The package whose program is installed, and the name of directories that are
 /// its alone.
-const PACKAGE: &str = "scx_pandemonium";
+pub const PACKAGE: &str = "scx_pandemonium";
 
 const MODE_PROGRAM: u32 = 0o755;
 const MODE_DATA: u32 = 0o644;
@@ -89,6 +90,49 @@ pub fn main(args: &Args) -> Result<()> {
         args.place.root()?.display()
     );
     Ok(())
+}
+
+/// What packages are made from: the files as they are installed with the prefix /usr.
+#[derive(Debug)]
+pub struct Stage {
+    /// The directory that stands for /.
+    pub dir: PathBuf,
+    /// From there.
+    pub files: Vec<PathBuf>,
+}
+
+impl Stage {
+    /// Install the tree at `root`, whose program is `binary`, below `dir`, which is made.
+    pub fn lay(root: &Path, binary: &Path, dir: &Path) -> Result<Stage> {
+        let place = Place {
+            prefix: PathBuf::from("/usr"),
+            destdir: Some(dir.to_path_buf()),
+        };
+        let items = read_list(root)?;
+        install(&items, root, binary, &place)?;
+        let mut stage = Stage {
+            dir: dir.to_path_buf(),
+            files: Vec::new(),
+        };
+        for item in &items {
+            stage.files.push(Path::new("usr").join(&item.target));
+        }
+        Ok(stage)
+    }
+
+    /// The directories that are ours alone, from there.
+    pub fn own_dirs(&self) -> BTreeSet<&Path> {
+        let dirs = self.files.iter().filter_map(|file| file.parent());
+        dirs.filter(|dir| dir.ends_with(PACKAGE)).collect()
+    }
+
+    /// The name of the systemd unit.
+    pub fn unit(&self) -> Result<String> {
+        let mut names = self.files.iter().filter_map(|file| file.file_name());
+        let unit = names.find(|name| Path::new(name).extension() == Some("service".as_ref()));
+        let unit = unit.with_context(|| format!("{LIST} has no systemd unit"))?;
+        Ok(unit.to_string_lossy().into_owned())
+    }
 }
 
 /// Remove each file that [`main`] installs there.
@@ -201,7 +245,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// What `command` prints.
-fn output(command: &mut Command) -> Result<Vec<u8>> {
+pub fn output(command: &mut Command) -> Result<Vec<u8>> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
         .output()
@@ -248,9 +292,7 @@ fn remove(items: &[Item], place: &Place) -> Result<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
+pub mod tests {
     use super::*;
 
     /// A program that answers as ours does, as far as it is asked.
@@ -262,14 +304,14 @@ mod tests {
         done < LIST ;;
         esac\n";
 
-    fn top_level() -> PathBuf {
+    pub fn top_level() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
     }
 
     /// A program may not be started while it is open for writing, and a test in another
     /// thread that forks has each file of this one open until it execs (`ETXTBSY`). So
     /// another process writes it.
-    fn fake_program(dir: &Path) -> PathBuf {
+    pub fn fake_program(dir: &Path) -> PathBuf {
         let (text, path) = (dir.join("text"), dir.join(PACKAGE));
         let list = top_level().join(LIST).display().to_string();
         fs::write(&text, PROGRAM.replace("LIST", &list)).expect("it is written");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tasks of this repository: `cargo xtask run`, `test`, `bench`, `report`,
-//! `kernel`, `setup`, `soak`, `install`, `uninstall`.
+//! `kernel`, `setup`, `soak`, `install`, `uninstall`, `package`.
 //!
 //! Each command first installs what it needs and does not find, then builds,
 //! then does its work. A failure is one line on stderr and a non-zero exit;
@@ -14,6 +14,7 @@ mod identity;
 mod install;
 mod interrupt;
 mod kernel;
+mod package;
 mod process;
 mod published;
 mod report;
@@ -60,6 +61,8 @@ enum Cmd {
     Install(install::Args),
     /// Remove what `install` with the same options has put there
     Uninstall(install::Place),
+    /// Make a Debian package, an RPM, and a PKGBUILD with its sources
+    Package(package::Args),
 }
 
 fn main() -> ExitCode {
@@ -90,6 +93,7 @@ fn execute(command: Cmd) -> Result<()> {
         Cmd::Soak(args) => soak::main(&args),
         Cmd::Install(args) => install::main(&args),
         Cmd::Uninstall(place) => install::uninstall(&place),
+        Cmd::Package(args) => package::main(&args),
     }
 }
 

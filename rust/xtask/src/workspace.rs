@@ -26,11 +26,16 @@ struct Metadata {
     packages: Vec<Package>,
 }
 
-/// A package of the workspace.
-#[derive(Debug, Deserialize)]
-struct Package {
-    name: String,
-    version: String,
+/// A package of the workspace, as its Cargo.toml has it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Package {
+    pub name: String,
+    pub version: String,
+    #[serde(default)]
+    pub authors: Vec<String>,
+    pub description: Option<String>,
+    pub license: Option<String>,
+    pub repository: Option<String>,
 }
 
 impl Workspace {
@@ -58,11 +63,20 @@ impl Workspace {
         &self.root
     }
 
+    /// The package `name`.
+    pub fn package(&self, name: &str) -> Result<&Package> {
+        let package = self.packages.iter().find(|package| package.name == name);
+        package.with_context(|| format!("there is no package {name} here"))
+    }
+
     /// The version of the package `name`.
     pub fn version(&self, name: &str) -> Result<&str> {
-        let package = self.packages.iter().find(|package| package.name == name);
-        let package = package.with_context(|| format!("there is no package {name} here"))?;
-        Ok(&package.version)
+        Ok(&self.package(name)?.version)
+    }
+
+    /// Where cargo puts what it builds.
+    pub fn target(&self) -> &Path {
+        &self.target
     }
 
     /// The program `name`, once built.

@@ -34,6 +34,8 @@ pub enum Purpose {
     Kernel,
     /// Build the published schedulers to compare with.
     Peers,
+    /// Make a Debian package.
+    Debian,
 }
 
 /// A version, as far as a minimum needs it.
@@ -272,6 +274,12 @@ pub const NEEDS: &[Need] = &[
         package: "dwarves",
         purposes: &[Purpose::Kernel],
         seen: Seen::Command(&["pahole"]),
+    },
+    Need {
+        name: "Debian's tools for packages",
+        package: "dpkg-dev",
+        purposes: &[Purpose::Debian],
+        seen: Seen::Command(&["dpkg-shlibdeps"]),
     },
     Need {
         name: "libseccomp's headers",
