@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tasks of this repository: `cargo xtask run`, `test`, `bench`, `report`,
-//! `kernel`, `setup`, `soak`, `install`, `uninstall`, `package`.
+//! `kernel`, `setup`, `soak`, `install`, `uninstall`, `package`, `export`.
 //!
 //! Each command first installs what it needs and does not find, then builds,
 //! then does its work. A failure is one line on stderr and a non-zero exit;
@@ -10,6 +10,7 @@
 //! (scx_bench), anything about scheduling.
 
 mod bench;
+mod export;
 mod identity;
 mod install;
 mod interrupt;
@@ -63,6 +64,8 @@ enum Cmd {
     Uninstall(install::Place),
     /// Make a Debian package, an RPM, and a PKGBUILD with its sources
     Package(package::Args),
+    /// Put the scheduler into a checkout of the scx monorepo
+    Export(export::Args),
 }
 
 fn main() -> ExitCode {
@@ -94,6 +97,7 @@ fn execute(command: Cmd) -> Result<()> {
         Cmd::Install(args) => install::main(&args),
         Cmd::Uninstall(place) => install::uninstall(&place),
         Cmd::Package(args) => package::main(&args),
+        Cmd::Export(args) => export::main(&args),
     }
 }
 
