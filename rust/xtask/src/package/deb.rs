@@ -193,7 +193,7 @@ mod tests {
         let scripts = scripts("x.service");
         let [(_, postinst), (_, prerm), (_, postrm)] = &scripts;
         assert!(!postinst.contains("disable") && !postinst.contains("rm "));
-        assert!(prerm.contains("[ \"$1\" = remove ]") && prerm.contains("disable --now x.service"));
+        assert!(prerm.contains("[ \"$1\" = remove ]") && prerm.contains("disable x.service"));
         assert!(postrm.contains("[ \"$1\" = purge ]") && postrm.contains("rm -rf /var/cache/"));
         for (name, text) in &scripts {
             let mut sh = Command::new("sh");

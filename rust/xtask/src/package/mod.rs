@@ -159,11 +159,14 @@ fn time(root: &Path) -> Result<u32> {
     u32::try_from(since.as_secs()).context("the time of CHANGELOG.md")
 }
 
-/// Remove `name` from what systemd starts, and end it.
+/// Remove `unit` from what systemd starts, also where systemd does not run, and end it.
 fn disable(unit: &str) -> String {
     format!(
         "if command -v systemctl >/dev/null; then\n\
-         \tsystemctl --quiet disable --now {unit} || true\n\
+         \tsystemctl --quiet disable {unit} || true\n\
+         fi\n\
+         if [ -d /run/systemd/system ]; then\n\
+         \tsystemctl stop {unit} || true\n\
          fi\n"
     )
 }

@@ -157,7 +157,7 @@ mod tests {
         }
         let script = header.get_pre_uninstall_script().expect("there").script;
         assert!(
-            script.contains("disable --now scx_pandemonium.service"),
+            script.contains("disable scx_pandemonium.service"),
             "{script}"
         );
     }
