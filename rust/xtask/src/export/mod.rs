@@ -39,6 +39,7 @@ const STAYS: &[&str] = &["bench-baseline.json", "tests/guest"];
 /// What goes with our crate, from the top level to below the crate.
 const PAGES: &[&str] = &[
     "ARCHITECTURE.md",
+    "clippy.toml",
     "docs/DESIGN.md",
     "docs/GUIDE.md",
     "docs/REFERENCE.md",
