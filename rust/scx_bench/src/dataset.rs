@@ -37,6 +37,9 @@ const COMMON_PARTS: [&str; 7] = [
     "libc",
 ];
 
+/// CPUs of the machine that is measured unless another is named.
+pub const NR_CPUS_DFL: u32 = 4;
+
 /// Name of the file in its directory.
 pub const FILE_NAME: &str = "results.json";
 
@@ -345,8 +348,8 @@ impl Dataset {
         column.with_context(|| format!("{scheduler} was not measured"))
     }
 
-    /// The machine that most schedulers were measured on, and of those the one with
-    /// most samples.
+    /// The machine that most schedulers were measured on, of those the one with most
+    /// samples, and of those the one that is measured unless another is named.
     pub fn main_machine(&self) -> Option<(&str, u32)> {
         let names = || self.schedulers.iter().map(|(name, _)| name);
         let nr_schedulers = |topology: &str| {
@@ -359,7 +362,10 @@ impl Dataset {
                 .sum::<usize>()
         };
         let machines = self.machines().into_iter();
-        machines.max_by_key(|(topology, _)| (nr_schedulers(topology), nr_samples(topology)))
+        machines.max_by_key(|(topology, cpus)| {
+            let is_usual = *cpus == NR_CPUS_DFL;
+            (nr_schedulers(topology), nr_samples(topology), is_usual)
+        })
     }
 
     /// Samples that a figure of this scheduler on this machine is expected in.
@@ -566,6 +572,10 @@ mod tests {
         let both = vec![of("1x1x2x1", "1"), of("1x1x2x1", "2"), of("1x1x4x1", "1")];
         let both = Dataset::of_committed(both).unwrap();
         assert_eq!(both.main_machine(), Some(("1x1x2x1", 2)));
+        // As many samples as well.
+        let all = vec![of("1x1x4x1", "1"), of("1x1x8x1", "1")];
+        let all = Dataset::of_committed(all).unwrap();
+        assert_eq!(all.main_machine(), Some(("1x1x4x1", 4)));
         let with =
             |other: Committed| Dataset::of_committed(files().into_iter().chain([other]).collect());
         assert!(with(file("mine", "another", "1x1x4x1", "2")).is_err());

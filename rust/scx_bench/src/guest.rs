@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use scx_guest::Topology;
 
 use crate::boots::{self, BootArgs, Identity, Plan};
+use crate::dataset::NR_CPUS_DFL;
 use crate::output::{OutputArgs, Repeat};
 use crate::scenario;
 use crate::spec::{Spec, SpecArgs};
@@ -29,7 +30,7 @@ pub struct GuestArgs {
     #[command(flatten)]
     pub sched: SpecArgs,
     /// Numbers of CPUs, separated by commas.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [NR_CPUS_DFL])]
     pub cpus: Vec<u32>,
     /// Topologies instead, as NODESxLLCSxCORESxTHREADS, separated by commas; or shapes of
     /// machines that people have: 8core, 16core-2ccx, 13900k, 2socket-64.
