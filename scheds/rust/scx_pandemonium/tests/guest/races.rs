@@ -10,7 +10,6 @@
 //!   how often the kernel did each.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -19,7 +18,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::ours::OURS;
-use crate::support::kernels;
+use crate::support::work::{set_affinity, set_policy};
+use crate::support::world::seed;
+use crate::support::{kernels, number_of_env};
 
 /// How long, by the guest's clock, which is that of the host.
 const SECONDS_ENV: &str = "SCX_RACES_SECONDS";
@@ -66,8 +67,10 @@ stress-ng -t $SECONDS --aggressive -M -c $NR_CPUS --cpu-method int64 -f $NR_CPUS
 stress=$!
 agent unrest $SECONDS $NR_CPUS $SEED >/tmp/unrest &
 unrest=$!
-
-while is_running $load && [ $(grep -l agent:: /proc/[0-9]*/task/*/comm 2>/dev/null | wc -l) -lt $((8 * NR_CPUS)) ]; do
+nr_workers() {
+	grep -l agent:: /proc/[0-9]*/task/*/comm 2>/dev/null | wc -l
+}
+while is_running $load && [ $(nr_workers) -lt $((8 * NR_CPUS)) ]; do
 	usleep 100000
 done
 nr_cycles=0
@@ -117,7 +120,7 @@ pub fn unrest(words: &[&str]) -> Result<String> {
     }
     // It takes CPUs back from threads that it made real-time work: beside such a hog
     // no task of ours runs on the only CPU that is online.
-    set_class_of(0, libc::SCHED_FIFO, 2);
+    set_policy(0, libc::SCHED_FIFO, 2)?;
     let mut counts = BTreeMap::new();
     while Instant::now() < ends_at {
         let threads = threads_of_loads()?;
@@ -169,18 +172,11 @@ fn write(group: &str, file: &str, text: &str) -> bool {
     fs::write(Path::new(ROOT).join(group).join(file), text).is_ok()
 }
 
-/// Give thread `tid` another class. Returns whether the kernel did it.
-fn set_class_of(tid: i32, class: i32, sched_priority: i32) -> bool {
-    let param = libc::sched_param { sched_priority };
-    // SAFETY: the struct lives during the call.
-    unsafe { libc::sched_setscheduler(tid, class, &raw const param) == 0 }
-}
-
 /// Let `kind` happen. Returns whether the kernel did it: the thread may be gone, its
 /// affinity on CPUs that are offline.
 fn happen(kind: &str, pid: i32, tid: i32, nr_cpus: usize, random: &mut Random) -> bool {
     let group = GROUPS[random.below(GROUPS.len())];
-    let set_class = |class, priority| set_class_of(tid, class, priority);
+    let set_class = |class, priority| set_policy(tid, class, priority).is_ok();
     match kind {
         "nice" => {
             let nice = random.below(40) as i32 - 20;
@@ -198,7 +194,7 @@ fn happen(kind: &str, pid: i32, tid: i32, nr_cpus: usize, random: &mut Random) -
         }
         "affinity" => {
             let mask = 1 + random.below((1 << nr_cpus) - 1) as u64;
-            crate::support::work::set_affinity(tid, mask).is_ok()
+            set_affinity(tid, mask).is_ok()
         }
         "cgroup" => write(group, "cgroup.procs", &pid.to_string()),
         "weight" => write(group, "cpu.weight", &(1 + random.below(10_000)).to_string()),
@@ -217,16 +213,8 @@ fn happen(kind: &str, pid: i32, tid: i32, nr_cpus: usize, random: &mut Random) -
 
 #[test]
 fn callbacks_that_run_at_the_same_time_lose_no_task() -> Result<()> {
-    let seconds: u32 = match env::var(SECONDS_ENV) {
-        Ok(text) => text
-            .parse()
-            .with_context(|| format!("{SECONDS_ENV}={text}"))?,
-        Err(_) => SECONDS_DFL,
-    };
-    let seed: u64 = match env::var("SCX_GUEST_SEED") {
-        Ok(text) => text.parse().context("seed")?,
-        Err(_) => 1,
-    };
+    let seconds = number_of_env(SECONDS_ENV, SECONDS_DFL)?;
+    let seed = seed()?;
     let told = OURS
         .world(&kernels::first()?, TOPOLOGY)?
         .with_program("stress-ng")?
@@ -245,9 +233,5 @@ fn callbacks_that_run_at_the_same_time_lose_no_task() -> Result<()> {
     for line in told.all::<String>("load")? {
         println!("load: {line}");
     }
-    let kernel: Vec<String> = told.all("kernel")?;
-    told.check(
-        kernel.len() == 1 && kernel[0].contains("disabled (unregistered from"),
-        || format!("the kernel said: {kernel:?}"),
-    )
+    told.check_kernel_said_no_more()
 }

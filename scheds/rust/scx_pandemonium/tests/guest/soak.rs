@@ -6,14 +6,13 @@
 //! `SCX_SOAK_SECONDS=600 cargo test --release soak` shakes it for ten minutes of
 //! the guest, which take more than an hour: an emulated second takes six or seven.
 
-use std::env;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::ours::OURS;
 use crate::stats::Found;
-use crate::support::kernels;
+use crate::support::{kernels, number_of_env};
 
 /// How long, by the guest's clock.
 const SECONDS_ENV: &str = "SCX_SOAK_SECONDS";
@@ -81,12 +80,7 @@ const GROWTH_MAX_KIB: u64 = 1024;
 
 #[test]
 fn soak_of_stress_forks_affinities_and_hotplug() -> Result<()> {
-    let seconds: u32 = match env::var(SECONDS_ENV) {
-        Ok(text) => text
-            .parse()
-            .with_context(|| format!("{SECONDS_ENV}={text}"))?,
-        Err(_) => SECONDS_DFL,
-    };
+    let seconds = number_of_env(SECONDS_ENV, SECONDS_DFL)?;
     let told = OURS
         .flat(&kernels::first()?, NR_CPUS)?
         .with_program("stress-ng")?
@@ -118,9 +112,5 @@ fn soak_of_stress_forks_affinities_and_hotplug() -> Result<()> {
         || format!("the scheduler's memory grew: {memory_kib:?} KiB"),
     )?;
     told.check_stops()?;
-    let kernel: Vec<String> = told.all("kernel")?;
-    told.check(
-        kernel.len() == 1 && kernel[0].contains("disabled (unregistered from"),
-        || format!("the kernel said: {kernel:?}"),
-    )
+    told.check_kernel_said_no_more()
 }

@@ -46,18 +46,24 @@
 //! 3. [`told`]: what the script told, and checks of it. A failure says how to
 //!    repeat the very same run from a shell.
 //! 4. [`agent`]: the test program as a program of the guest, with [`load`] and
-//!    [`crowd`] made of [`work`], [`build`], what make and a compiler are given, [`telemetry`] of an scx_stats server, [`trace`] of
-//!    the kernel to compare that with, and [`idle_waits`], how long tasks wait while a
-//!    CPU is idle.
+//!    [`crowd`] made of [`work`], [`build`], what make and a compiler are given,
+//!    [`telemetry`] of an scx_stats server, [`trace`] of the kernel to compare that
+//!    with, and [`idle_waits`], how long tasks wait while a CPU is idle.
 //!
 //! # Limits
 //!
 //! The telemetry requests need a scheduler with an scx_stats server; what does
 //! without them runs with any. A guest runs one instruction after the other, so
-//! there are no races of two CPUs within one instruction, and no caches.
+//! there are no races of two CPUs within one instruction, but for a world that is
+//! `in_parallel()`, whose times say nothing; and there are no caches.
 
+use std::env;
+use std::fmt::Display;
 use std::io::Write;
+use std::str::FromStr;
 use std::thread;
+
+use anyhow::{Error, Result};
 
 pub mod agent;
 pub mod build;
@@ -70,6 +76,20 @@ pub mod told;
 pub mod trace;
 pub mod work;
 pub mod world;
+
+/// The number that environment variable `name` says, or `default` if it is not set.
+pub fn number_of_env<T>(name: &str, default: T) -> Result<T>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    match env::var(name) {
+        Ok(text) => text
+            .parse()
+            .map_err(|err| Error::msg(format!("{name}={text}: {err}"))),
+        Err(_) => Ok(default),
+    }
+}
 
 /// Say that this test does not test anything here, and `why`.
 ///

@@ -123,6 +123,16 @@ impl Told {
         Ok(())
     }
 
+    /// Checks that all the kernel said, as `kernel`, is that the scheduler was
+    /// unregistered.
+    pub fn check_kernel_said_no_more(&self) -> Result<()> {
+        let kernel: Vec<String> = self.all("kernel")?;
+        self.check(
+            kernel.len() == 1 && kernel[0].contains("disabled (unregistered from"),
+            || format!("the kernel said: {kernel:?}"),
+        )
+    }
+
     /// Checks that no worker of a load was left behind: each went round, and
     /// none waited longer than `gap_max_ms` between two rounds.
     pub fn check_load(&self, gap_max_ms: u64) -> Result<()> {

@@ -108,20 +108,21 @@ pub fn set_nice(nice: i32) -> Result<()> {
 /// Let this thread be real-time work, or a normal one again.
 pub fn set_real_time(is_real_time: bool) -> Result<()> {
     match is_real_time {
-        true => set_policy(libc::SCHED_FIFO, 1),
-        false => set_policy(libc::SCHED_OTHER, 0),
+        true => set_policy(0, libc::SCHED_FIFO, 1),
+        false => set_policy(0, libc::SCHED_OTHER, 0),
     }
 }
 
 /// Give this thread the least weight there is.
 pub fn set_idle() -> Result<()> {
-    set_policy(libc::SCHED_IDLE, 0)
+    set_policy(0, libc::SCHED_IDLE, 0)
 }
 
-fn set_policy(policy: i32, sched_priority: i32) -> Result<()> {
+/// Give thread `tid` (0 is the caller) another scheduling class.
+pub fn set_policy(tid: i32, policy: i32, sched_priority: i32) -> Result<()> {
     let param = libc::sched_param { sched_priority };
     // SAFETY: the struct lives during the call.
-    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const param) };
+    let result = unsafe { libc::sched_setscheduler(tid, policy, &raw const param) };
     ensure!(
         result == 0,
         "setting a scheduling class: {}",

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use scx_guest::{Clock, Guest, Kernel, Topology, find_program, quote};
 
+use super::number_of_env;
 use super::told::Told;
 
 const PRELUDE: &str = include_str!("prelude.sh");
@@ -29,6 +30,11 @@ const LIBRARY_DIRS: &[&str] = &[
     "/usr/lib",
     "/usr/libexec",
 ];
+
+/// What phases, and what a test draws, go by.
+pub fn seed() -> Result<u64> {
+    number_of_env(SEED_ENV, SEED_DFL)
+}
 
 /// The scheduler under test, and where its tests keep things.
 pub struct Subject {
@@ -52,16 +58,12 @@ impl Subject {
 
     /// A machine of `topology`, such as `1x1x4x1`.
     pub fn world(&'static self, kernel: &Kernel, topology: &str) -> Result<World> {
-        let seed = match env::var(SEED_ENV) {
-            Ok(text) => text.parse().with_context(|| format!("{SEED_ENV}={text}"))?,
-            Err(_) => SEED_DFL,
-        };
         let agent = env::current_exe().context("finding the test program")?;
         Ok(World {
             subject: self,
             kernel: kernel.clone(),
             topology: topology.parse()?,
-            seed,
+            seed: seed()?,
             programs: vec![self.program(), agent],
             installed: Vec::new(),
             files: Vec::new(),
