@@ -104,6 +104,18 @@ static void keep_running(struct task_struct *prev, struct task_ctx *prevc,
 }
 
 /*
+ * Return the weight of what is runnable in @llcc. The clock leaves out what has
+ * credit, the sum of the cgroups what a task's demand adds.
+ */
+static u64 runnable_weight(const struct llc_ctx *llcc)
+{
+	u64 counted = READ_ONCE(llcc->share.clock.weight_sum);
+	u64 all = READ_ONCE(llcc->group.runnable_weight);
+
+	return counted > all ? counted : all;
+}
+
+/*
  * Return whether the first batch task of @other is better off in @llcc: the
  * weights of the two, for each CPU, are further apart than what it weighs.
  * Anything less would only send tasks to and fro.
@@ -111,8 +123,8 @@ static void keep_running(struct task_struct *prev, struct task_ctx *prevc,
 static bool is_better_here(const struct llc_ctx *llcc,
 			   const struct llc_ctx *other)
 {
-	u64 there = other->share.clock.weight_sum * llcc->topo.nr_cpus;
-	u64 here = llcc->share.clock.weight_sum;
+	u64 there = runnable_weight(other) * llcc->topo.nr_cpus;
+	u64 here = runnable_weight(llcc);
 	u32 weight;
 
 	if (there <= here * other->topo.nr_cpus || !queue_nr_batch(other))

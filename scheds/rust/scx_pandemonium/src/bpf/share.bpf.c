@@ -108,24 +108,28 @@ static void leave_clock(struct task_ctx *taskc)
 	bpf_spin_unlock(&llcc->share.lock);
 }
 
+/* Let the clock of @llcc count the task of @taskc, which no clock counts. */
+static void enter_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
+{
+	u64 vtime = taskc->share.vtime;
+	u32 weight = feasible_weight(taskc, llcc);
+
+	taskc->share.counted_weight = weight;
+
+	bpf_spin_lock(&llcc->share.lock);
+	clock_join(&llcc->share.clock, vtime, weight);
+	bpf_spin_unlock(&llcc->share.lock);
+}
+
 /*
  * The task of @taskc is runnable in @llcc: the clock counts it, once it has no
  * credit left.
  */
 static void join_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
-	u64 vtime = taskc->share.vtime;
-	u32 weight;
-
 	leave_clock(taskc);
-	if (!clock_counts(&llcc->share.clock, vtime))
-		return;
-	weight = feasible_weight(taskc, llcc);
-	taskc->share.counted_weight = weight;
-
-	bpf_spin_lock(&llcc->share.lock);
-	clock_join(&llcc->share.clock, vtime, weight);
-	bpf_spin_unlock(&llcc->share.lock);
+	if (clock_counts(&llcc->share.clock, taskc->share.vtime))
+		enter_clock(taskc, llcc);
 }
 
 /*
@@ -153,8 +157,9 @@ static void move_llc(struct task_ctx *taskc, struct llc_ctx *llcc)
 	}
 	taskc->share.llc_idx = llcc->topo.idx;
 	group_join(taskc, llcc, runnable_weight);
+	/* Even if it is behind: a domain must not seem to have less to do. */
 	if (is_counted)
-		join_clock(taskc, llcc);
+		enter_clock(taskc, llcc);
 }
 
 /* The same, if it is not there yet. */
