@@ -1,7 +1,7 @@
 //! Builds the BPF half, and the policy headers natively for the unit tests.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 /// Headers of pure arithmetic, compiled into BPF and into the unit tests.
 const POLICY: &[&str] = &[
@@ -28,13 +28,32 @@ const INLINE_THRESHOLD: u32 = 1000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=src/bpf");
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
+    // Where it was built is no part of the program: the same sources give the same
+    // bytes anywhere.
+    let skeleton = relative(&out_dir.join("bpf_skel.rs"), &root.join("src"));
+    println!("cargo:rustc-env=BPF_SKEL={}", skeleton.display());
     scx_cargo::BpfBuilder::new()?
         .enable_intf("src/bpf/intf.h", "bpf_intf.rs")
         .enable_skel("src/bpf/main.bpf.c", "bpf")
         .add_cflag("-mllvm")
         .add_cflag(&format!("-inline-threshold={INLINE_THRESHOLD}"))
+        .add_cflag("-ffile-compilation-dir=.")
+        .add_cflag(&format!("-ffile-prefix-map={}/=", root.display()))
+        .add_cflag(&format!("-ffile-prefix-map={}/=", out_dir.display()))
         .compile_link_gen()?;
     build_policy()
+}
+
+/// `path` as it is seen from the directory `from`, both absolute.
+fn relative(path: &Path, from: &Path) -> PathBuf {
+    let common = path.components().zip(from.components());
+    let nr_common = common.take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(nr_common);
+    up.map(|_| Component::ParentDir)
+        .chain(path.components().skip(nr_common))
+        .collect()
 }
 
 /// Compile the policy headers for the host and bind them, so that the tests run

@@ -6,4 +6,4 @@
     clippy::expect_used
 )]
 
-include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
+include!(env!("BPF_SKEL"));
