@@ -96,11 +96,8 @@ pub fn gate(workspace: &Workspace, tools: &Tools, rest: &[String]) -> Result<()>
     process::run(&mut command)
 }
 
-/// Build each by itself: built together, one would change which features of a package
-/// that both use the other one gets, and so its bytes and every figure.
 fn build(workspace: &Workspace, tools: &Tools) -> Result<()> {
-    workspace.build(tools, &["scx_bench"])?;
-    workspace.build(tools, &[PACKAGE])
+    workspace.build(tools, &["scx_bench", PACKAGE])
 }
 
 /// What is added to the schedulers that `rest` names: ours, unless it names

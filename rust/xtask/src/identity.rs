@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::setup::Tools;
 use crate::workspace::Workspace;
 
-#[path = "../../scx_bench/lock.rs"]
+#[path = "../../scx_scenarios/lock.rs"]
 mod lock;
 
 /// What of a package decides what its program does.

@@ -84,15 +84,21 @@ impl Workspace {
         self.target.join("release").join(name)
     }
 
-    /// Build the programs of `packages`.
+    /// Build the programs of `packages`, each by itself: built together, one would change
+    /// which features of a package that both use the other one gets, and so its bytes and
+    /// every figure of the bench.
     pub fn build(&self, tools: &Tools, packages: &[&str]) -> Result<()> {
-        let mut command = tools.cargo();
-        command
-            .current_dir(&self.root)
-            .args(["build", "--release", "--locked"]);
         for package in packages {
-            command.args(["--package", package]);
+            let mut command = tools.cargo();
+            command.current_dir(&self.root).args([
+                "build",
+                "--release",
+                "--locked",
+                "--package",
+                package,
+            ]);
+            process::run(&mut command)?;
         }
-        process::run(&mut command)
+        Ok(())
     }
 }

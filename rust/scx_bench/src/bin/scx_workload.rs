@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The part of the bench that runs in the guest: scenarios and nothing else.
+//!
+//! Not `scx_bench` of the library either: what judges results must not change its bytes.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use scx_bench::run::{self, RunArgs};
+use scx_scenarios::run::{self, RunArgs};
 
 /// Run scenarios of scx_bench here.
 #[derive(Debug, Parser)]

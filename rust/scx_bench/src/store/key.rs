@@ -24,15 +24,6 @@ use sha2::{Digest, Sha256};
 /// that no other part shows.
 const GENERATION: &str = "1";
 
-/// Digest of the sources that the workload program is built from.
-const WORKLOAD_SOURCES: &str = env!("SCX_WORKLOAD_SOURCES");
-
-/// Digest of the packages that it depends on.
-const WORKLOAD_PACKAGES: &str = env!("SCX_WORKLOAD_PACKAGES");
-
-/// Profile and compiler that it is built with.
-const WORKLOAD_BUILD: &str = env!("SCX_WORKLOAD_BUILD");
-
 /// Bytes of a digest that are kept.
 const DIGEST_BYTES: usize = 16;
 
@@ -64,10 +55,10 @@ impl Key {
         };
         key.add("generation", GENERATION);
         key.add("run", run);
-        key.add("workload", WORKLOAD_SOURCES);
+        key.add("workload", scx_scenarios::SOURCES);
         key.add_bytes("workload", workload)?;
-        key.add("workload packages", WORKLOAD_PACKAGES);
-        key.add("workload build", WORKLOAD_BUILD);
+        key.add("workload packages", scx_scenarios::PACKAGES);
+        key.add("workload build", scx_scenarios::BUILD);
         Ok(key)
     }
 
@@ -240,21 +231,5 @@ pub(super) mod tests {
             assert!(key.words()[name].contains(word), "{:?}", key.words());
         }
         assert_eq!(key.words()["workload packages"].len(), 2 * DIGEST_BYTES);
-    }
-
-    #[test]
-    fn the_digest_of_the_workload_covers_what_it_is_made_of_and_no_more() {
-        let sources: Vec<&str> = env!("SCX_WORKLOAD_FILES").split(',').collect();
-        let covers = |part: &&str| sources.iter().any(|file| file.starts_with(part));
-        let parts = [
-            "src/scenario/share.rs",
-            "src/load",
-            "src/run.rs",
-            "child/child.c",
-        ];
-        assert!(parts.iter().all(covers), "{sources:?}");
-        let others = ["src/report", "src/store", "src/gate.rs", "src/guest.rs"];
-        assert!(!others.iter().any(covers), "{sources:?}");
-        assert_eq!(WORKLOAD_SOURCES.len(), 2 * DIGEST_BYTES);
     }
 }

@@ -31,7 +31,7 @@ pub struct Tool {
 impl Tool {
     /// Its path, or an error that names the package.
     pub fn find(&self) -> Result<PathBuf> {
-        scx_guest::find_program(self.program).with_context(|| {
+        which::which(self.program).with_context(|| {
             format!(
                 "{} is not installed; on Debian it is in the package {}",
                 self.program, self.package
