@@ -4,12 +4,13 @@
  *
  *	guest-clock DIVISOR DELAY_US
  *
- *   1. Program channel 0 of the legacy timer (PIT) to fire at 1193182 Hz /
- *      DIVISOR. Under an instruction-counting clock a virtual CPU runs until
- *      the next virtual timer, whichever device that belongs to. The kernel
- *      itself arms none between two ticks, so an interrupt from one busy CPU
- *      to another would otherwise wait for up to a tick. DIVISOR 0 leaves
- *      the timer alone.
+ *   1. Let channel 0 of the legacy timer (PIT) give a square wave of 1193182
+ *      Hz / DIVISOR. Under an instruction-counting clock a virtual CPU runs
+ *      until the next virtual timer, whichever device that belongs to. The
+ *      kernel itself arms none between two ticks, so an interrupt from one
+ *      busy CPU to another would otherwise wait for up to a tick. Both edges
+ *      end a turn and only one interrupts the guest, which is what costs the
+ *      host time. DIVISOR 0 leaves the timer alone.
  *   2. Spin for DELAY_US, so that what starts next meets the tick at another
  *      phase.
  *
@@ -27,8 +28,8 @@
 
 #define PIT_CHANNEL_0 0x40
 #define PIT_COMMAND   0x43
-/* Channel 0, low byte then high byte, rate generator, binary. */
-#define PIT_COMMAND_RATE 0x34
+/* Channel 0, low byte then high byte, square wave, binary. */
+#define PIT_COMMAND_SQUARE 0x36
 
 struct timespec {
 	long tv_sec;
@@ -89,7 +90,7 @@ static long run(long argc, char **argv)
 	if (divisor) {
 		if (syscall2(SYS_IOPL, 3, 0))
 			return 1;
-		outb(PIT_COMMAND, PIT_COMMAND_RATE);
+		outb(PIT_COMMAND, PIT_COMMAND_SQUARE);
 		outb(PIT_CHANNEL_0, divisor & 0xff);
 		outb(PIT_CHANNEL_0, divisor >> 8);
 	}

@@ -40,9 +40,9 @@ const KVM_BOOT_LIMIT: Duration = Duration::from_secs(60);
 /// How often the console is looked at; the run itself does not wait for it.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The PIT counts at 1193182 Hz; this makes it fire at about 20 kHz, which is
-/// the longest time that one virtual CPU can hold up the others: 50 us.
-const PIT_DIVISOR: u32 = 60;
+/// The PIT counts at 1193182 Hz; this makes a square wave of about 10 kHz, and the time
+/// between two edges is the longest that one virtual CPU can hold up the others: 50 us.
+const PIT_DIVISOR: u32 = 120;
 
 /// Seeds spread their starts over one tick of a 250 Hz kernel, which holds
 /// whole ticks of faster ones.

@@ -34,6 +34,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // bytes anywhere.
     let skeleton = relative(&out_dir.join("bpf_skel.rs"), &root.join("src"));
     println!("cargo:rustc-env=BPF_SKEL={}", skeleton.display());
+    // Headers of libbpf come from the directory of another package there.
+    let built = out_dir.ancestors().nth(2).unwrap_or(&out_dir);
     scx_cargo::BpfBuilder::new()?
         .enable_intf("src/bpf/intf.h", "bpf_intf.rs")
         .enable_skel("src/bpf/main.bpf.c", "bpf")
@@ -41,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .add_cflag(&format!("-inline-threshold={INLINE_THRESHOLD}"))
         .add_cflag("-ffile-compilation-dir=.")
         .add_cflag(&format!("-ffile-prefix-map={}/=", root.display()))
-        .add_cflag(&format!("-ffile-prefix-map={}/=", out_dir.display()))
+        .add_cflag(&format!("-ffile-prefix-map={}/=", built.display()))
         .compile_link_gen()?;
     build_policy()
 }
