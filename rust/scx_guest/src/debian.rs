@@ -5,12 +5,14 @@
 //! backports carry cloud kernels, small and with everything built in that a
 //! guest needs. They are downloaded and unpacked into a cache, never installed.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use debian_packages::PrivateApt;
 use sha2::{Digest, Sha256};
 
+use crate::kernel::default_cache_dir;
 use crate::{Error, Kernel, Result, progress};
 
 /// The suite that carries the kernels, and their sources.
@@ -79,14 +81,7 @@ pub const PINNED: Pinned = Pinned {
 /// The pinned kernel from `cache`, or fetched into it. Where that cannot be had,
 /// the best of the others that are known, which is said.
 pub(crate) fn kernel(cache: &Path) -> Result<Kernel> {
-    let kernels = cache.join("kernels");
-    fs::create_dir_all(&kernels).map_err(|e| Error::at("creating", &kernels, e))?;
-    // Two runs at once must not fetch into the same place.
-    let lock_path = cache.join("lock");
-    let lock = File::create(&lock_path).map_err(|e| Error::at("writing", &lock_path, e))?;
-    lock.lock()
-        .map_err(|e| Error::at("locking", &lock_path, e))?;
-
+    let (kernels, _lock) = lock_kernels(cache)?;
     let pinned = image_path(&kernels, PINNED.release);
     if !pinned.is_file()
         && let Err(reason) = fetch_pinned(cache, &kernels)
@@ -101,6 +96,48 @@ pub(crate) fn kernel(cache: &Path) -> Result<Kernel> {
     }
     check_sha256(&pinned, PINNED.image_sha256)?;
     Kernel::from_path(&pinned)
+}
+
+/// The directory of kernels in `cache`, made if need be, and its lock: two runs at
+/// once must not fetch into the same place.
+fn lock_kernels(cache: &Path) -> Result<(PathBuf, File)> {
+    let kernels = cache.join("kernels");
+    fs::create_dir_all(&kernels).map_err(|e| Error::at("creating", &kernels, e))?;
+    let lock_path = cache.join("lock");
+    let lock = File::create(&lock_path).map_err(|e| Error::at("writing", &lock_path, e))?;
+    lock.lock()
+        .map_err(|e| Error::at("locking", &lock_path, e))?;
+    Ok((kernels, lock))
+}
+
+/// Releases of the cloud kernels that [`SUITE`] offers now: the newest of each
+/// series, the oldest series first.
+///
+/// # Errors
+///
+/// If its lists cannot be fetched.
+pub fn newest_of_each_series() -> Result<Vec<String>> {
+    let cache = default_cache_dir()?;
+    let (_, _lock) = lock_kernels(&cache)?;
+    let packages = updated_apt(&cache)?.package_names("linux-image-")?;
+    let releases = packages.iter().filter_map(|name| package_release(name));
+    Ok(newest(releases).into_iter().map(str::to_owned).collect())
+}
+
+/// The kernel `release` of [`SUITE`], from the cache or fetched into it.
+///
+/// # Errors
+///
+/// If there is none, it cannot be fetched, or it has no sched_ext.
+pub fn fetch_release(release: &str) -> Result<Kernel> {
+    let cache = default_cache_dir()?;
+    let (kernels, _lock) = lock_kernels(&cache)?;
+    let image = image_path(&kernels, release);
+    if !image.is_file() {
+        let package = format!("linux-image-{release}");
+        fetch(&updated_apt(&cache)?, &cache, &kernels, &package, release)?;
+    }
+    Kernel::from_path(&image)
 }
 
 /// The image of the best known kernel but for the pinned one, from `kernels` or
@@ -220,6 +257,19 @@ fn choose<'a>(releases: impl Iterator<Item = &'a str>) -> Option<&'a str> {
         })
 }
 
+/// The newest release of each series, which the first two numbers name.
+fn newest<'a>(releases: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut newest: BTreeMap<Vec<u32>, &str> = BTreeMap::new();
+    for release in releases {
+        let series = version(release).into_iter().take(2).collect();
+        let kept = newest.entry(series).or_insert(release);
+        if version(release) > version(kept) {
+            *kept = release;
+        }
+    }
+    newest.into_values().collect()
+}
+
 /// Whether `release` begins with `start` and not with a longer number.
 fn is_in_series(release: &str, start: &str) -> bool {
     release
@@ -262,6 +312,16 @@ mod tests {
             "6.18.5+x",
         ];
         assert_eq!(choose(releases.into_iter()), Some("6.18.15+x"));
+    }
+
+    #[test]
+    fn the_newest_of_each_series_are_found_and_the_oldest_series_is_first() {
+        let releases = ["7.0.9+x", "6.18.15+x", "7.0.13+x", "6.9.1+x", "6.18.9+x"];
+        assert_eq!(
+            newest(releases.into_iter()),
+            ["6.9.1+x", "6.18.15+x", "7.0.13+x"]
+        );
+        assert!(newest([].into_iter()).is_empty());
     }
 
     #[test]

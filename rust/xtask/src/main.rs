@@ -15,6 +15,7 @@ mod identity;
 mod install;
 mod interrupt;
 mod kernel;
+mod kernels;
 mod package;
 mod process;
 mod published;
@@ -54,6 +55,8 @@ enum Cmd {
     Report(report::Args),
     /// Build the second test kernel (6.12, 1000 Hz) from Debian's sources
     Kernel(kernel::Args),
+    /// Try the scheduler on every series of kernels that Debian offers
+    Kernels(kernels::Args),
     /// Shake the scheduler in a guest for as long as one likes
     Soak(soak::Args),
     /// Install what the other commands need, and nothing else
@@ -92,6 +95,7 @@ fn execute(command: Cmd) -> Result<()> {
         Cmd::Bench(args) => bench::main(&args),
         Cmd::Report(args) => report::main(&args),
         Cmd::Kernel(args) => kernel::main(&args),
+        Cmd::Kernels(args) => kernels::main(&args),
         Cmd::Setup(args) => setup::main(&args),
         Cmd::Soak(args) => soak::main(&args),
         Cmd::Install(args) => install::main(&args),

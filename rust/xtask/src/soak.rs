@@ -68,15 +68,11 @@ pub fn main(args: &Args) -> Result<()> {
     let mut ends: Vec<(String, bool)> = Vec::new();
     for soak in soaks.iter().filter(|soak| soak.seconds > 0) {
         let started = Instant::now();
-        let mut command = tools.cargo();
+        let mut command = workspace.guest_test(&tools, soak.test, &image);
         command
-            .current_dir(workspace.root())
-            .args(["test", "--release", "--locked", "--package"])
-            .args(["scx_pandemonium", "--test", "guest", soak.test])
-            .args(["--", "--nocapture"])
+            .arg("--nocapture")
             .env(soak.seconds_env, soak.seconds.to_string())
-            .env("SCX_GUEST_SEED", args.seed.to_string())
-            .env("SCX_GUEST_KERNEL", &image);
+            .env("SCX_GUEST_SEED", args.seed.to_string());
         let result = process::run(&mut command);
         interrupt::check()?;
         let end = end(soak, args.seed, result.is_ok(), started.elapsed());

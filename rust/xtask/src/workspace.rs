@@ -3,6 +3,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -82,6 +83,18 @@ impl Workspace {
     /// The program `name`, once built.
     pub fn binary(&self, name: &str) -> PathBuf {
         self.target.join("release").join(name)
+    }
+
+    /// The guest tests of the scheduler whose names contain `test`, with the kernel of
+    /// `image`.
+    pub fn guest_test(&self, tools: &Tools, test: &str, image: &Path) -> Command {
+        let mut command = tools.cargo();
+        command
+            .current_dir(&self.root)
+            .args(["test", "--release", "--locked", "--package"])
+            .args(["scx_pandemonium", "--test", "guest", test, "--"])
+            .env("SCX_GUEST_KERNEL", image);
+        command
     }
 
     /// Build the programs of `packages`, each by itself: built together, one would change

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `cargo xtask kernels`: on which kernels does the scheduler work?
+//!
+//! Boots the newest kernel of each series that Debian offers, and the second kernel
+//! of the tests if there is one, and runs some of the guest tests there. README's
+//! table of kernels is what this prints.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use scx_guest::{Kernel, debian};
+
+use crate::interrupt;
+use crate::process;
+use crate::setup::{self, Purpose};
+use crate::workspace::Workspace;
+
+/// Guest tests: it loads, survives and stops; shares by weights, preempts; and CPUs
+/// come and go.
+const TESTS_DFL: &[&str] = &["acceptance::", "share::nice_hogs", "hotplug::"];
+
+/// Those of the second kernel are the same again.
+const SKIPPED: &str = "second_kernel";
+
+/// Where the table stands in README.
+const BEGIN: &str = "<!-- kernels:begin -->\n";
+const END: &str = "<!-- kernels:end -->";
+
+/// The arguments of `cargo xtask kernels`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Releases that begin so, instead of all; may be repeated
+    #[arg(long, value_name = "RELEASE")]
+    only: Vec<String>,
+    /// Kernel image as well, of any distribution; may be repeated
+    #[arg(long, value_name = "PATH")]
+    kernel: Vec<PathBuf>,
+    /// Guest tests whose names contain this, instead of the usual ones; may be repeated
+    #[arg(long, value_name = "NAME")]
+    test: Vec<String>,
+    /// Put the table into README
+    #[arg(long)]
+    write: bool,
+    /// Use sudo without asking
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// A kernel and what became of it.
+struct Row {
+    release: String,
+    hz: Option<u32>,
+    /// Why it was not tried, or which tests failed; nothing if all passed.
+    trouble: Option<String>,
+    is_failure: bool,
+}
+
+/// Try them one after the other, and show all whatever fails.
+pub fn main(args: &Args) -> Result<()> {
+    let purposes = [Purpose::Build, Purpose::Guest, Purpose::Workload];
+    let tools = setup::ensure(&purposes, args.yes)?;
+    let workspace = Workspace::find(&tools)?;
+    let usual = TESTS_DFL.iter().map(|test| (*test).to_owned());
+    let tests = match args.test.is_empty() {
+        true => usual.collect(),
+        false => args.test.clone(),
+    };
+    let mut rows = Vec::new();
+    for release in debian::newest_of_each_series()? {
+        if !is_wanted(&release, &args.only) {
+            continue;
+        }
+        let reason = debian::known_bad(&release);
+        rows.push(match reason {
+            Some(reason) => Row {
+                release,
+                hz: None,
+                trouble: Some(format!("loads no scx scheduler: {reason}")),
+                is_failure: false,
+            },
+            None => try_on(
+                &debian::fetch_release(&release)?,
+                &tests,
+                &workspace,
+                &tools,
+            )?,
+        });
+    }
+    let images = args.kernel.iter().map(|image| Kernel::from_path(image));
+    let second = Kernel::find_second(None, None).transpose();
+    for kernel in images.chain(second) {
+        let kernel = kernel?;
+        if is_wanted(kernel.release(), &args.only) {
+            rows.push(try_on(&kernel, &tests, &workspace, &tools)?);
+        }
+    }
+    ensure!(!rows.is_empty(), "no kernel is called so");
+    let table = table(&rows);
+    print!("{table}");
+    if args.write {
+        write(&workspace.root().join("README.md"), &table)?;
+    }
+    ensure!(rows.iter().all(|row| !row.is_failure), "see above");
+    Ok(())
+}
+
+fn is_wanted(release: &str, only: &[String]) -> bool {
+    only.is_empty() || only.iter().any(|start| release.starts_with(start))
+}
+
+/// Run each of the tests on `kernel`.
+fn try_on(
+    kernel: &Kernel,
+    tests: &[String],
+    workspace: &Workspace,
+    tools: &setup::Tools,
+) -> Result<Row> {
+    println!("Linux {}", kernel.release());
+    let image = std::path::absolute(kernel.image()).context("resolving the kernel's path")?;
+    let mut failed = Vec::new();
+    for test in tests {
+        let mut command = workspace.guest_test(tools, test, &image);
+        command.args(["--skip", SKIPPED]);
+        if process::run(&mut command).is_err() {
+            failed.push(test.trim_end_matches("::"));
+        }
+        interrupt::check()?;
+    }
+    Ok(Row {
+        release: kernel.release().to_owned(),
+        hz: kernel.hz(),
+        is_failure: !failed.is_empty(),
+        trouble: (!failed.is_empty()).then(|| format!("FAILED: {}", failed.join(", "))),
+    })
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = "| Linux | HZ | |\n|---|---|---|\n".to_owned();
+    for row in rows {
+        let hz = row.hz.map_or_else(String::new, |hz| hz.to_string());
+        let what = row.trouble.as_deref().unwrap_or("works");
+        text += &format!("| {} | {hz} | {what} |\n", row.release);
+    }
+    text
+}
+
+/// Put `table` in the place of the one between the marks of the file at `path`.
+fn write(path: &Path, table: &str) -> Result<()> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let text = replace(&text, table)
+        .ok_or_else(|| anyhow!("{} has no {} and {END}", path.display(), BEGIN.trim_end()))?;
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
+
+fn replace(text: &str, table: &str) -> Option<String> {
+    let (before, rest) = text.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{table}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(release: &str, trouble: Option<&str>) -> Row {
+        Row {
+            release: release.to_owned(),
+            hz: trouble.is_none().then_some(250),
+            trouble: trouble.map(str::to_owned),
+            is_failure: false,
+        }
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_kernel() {
+        let rows = [row("6.18.15", None), row("7.1.13", Some("loads nothing"))];
+        let expected = "| Linux | HZ | |\n|---|---|---|\n| 6.18.15 | 250 | works |\n\
+                        | 7.1.13 |  | loads nothing |\n";
+        assert_eq!(table(&rows), expected);
+    }
+
+    #[test]
+    fn only_what_is_between_the_marks_is_replaced() {
+        let text = format!("a\n{BEGIN}old\n{END}\nb\n");
+        let expected = format!("a\n{BEGIN}new\n{END}\nb\n");
+        assert_eq!(replace(&text, "new\n"), Some(expected));
+        assert_eq!(replace("no marks", "new\n"), None);
+    }
+
+    #[test]
+    fn readme_has_the_marks() {
+        let text = include_str!("../../../README.md");
+        assert!(replace(text, "").is_some());
+    }
+
+    #[test]
+    fn the_usual_tests_exist() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scheds/rust/scx_pandemonium");
+        for test in TESTS_DFL {
+            let (module, name) = test.split_once("::").expect("a module");
+            let path = dir.join("tests/guest").join(module).with_extension("rs");
+            let text = fs::read_to_string(&path).expect("there is such a module");
+            assert!(text.contains(&format!("fn {name}")), "{test}");
+        }
+    }
+}
