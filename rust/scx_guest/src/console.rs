@@ -13,11 +13,15 @@ use crate::Failure;
 const NR_TAIL_LINES: usize = 20;
 
 /// Where the pinned kernel, 6.18.15, warns of a fault of its own that harms nothing: a
-/// task that was about to get a CPU while a scheduler was taken out still has that on
-/// record when the next scheduler gives it one. Mended since (commit 7e0ffb72de8a,
-/// "sched_ext: Fix stale direct dispatch state in ddsp_dsq_id"). A scheduler that gives
-/// a task two CPUs at once is warned of there, too: other kernels tell.
-const KNOWN_FAULT: &str = "kernel/sched/ext.c:1173 scx_dsq_insert_commit+";
+/// task that was about to get a CPU when a scheduler was taken out, or when it left the
+/// class, still has that on record when it is given one the next time: the queue, and
+/// the flags if it had any. Mended since (commit 7e0ffb72de8a, "sched_ext: Fix stale
+/// direct dispatch state in ddsp_dsq_id"). A scheduler that gives a task two CPUs at once
+/// is warned of there, too: other kernels tell.
+const KNOWN_FAULTS: [&str; 2] = [
+    "kernel/sched/ext.c:1173 scx_dsq_insert_commit+",
+    "kernel/sched/ext.c:1174 scx_dsq_insert_commit+",
+];
 
 /// Reads a guest's console line by line.
 pub(crate) struct Watcher {
@@ -165,7 +169,8 @@ fn classify(line: &str, is_scx_error_allowed: bool) -> Option<Failure> {
 fn is_warning(message: &str) -> bool {
     let info = message.strip_prefix("rcu: ").unwrap_or(message);
     let info = info.strip_prefix("INFO: ");
-    (message.starts_with("WARNING: ") && !message.contains(KNOWN_FAULT))
+    let is_known = KNOWN_FAULTS.iter().any(|fault| message.contains(fault));
+    (message.starts_with("WARNING: ") && !is_known)
         || info.is_some_and(|info| info.starts_with("rcu_") || info.contains(" blocked for more"))
 }
 
@@ -263,7 +268,7 @@ mod tests {
     fn what_the_kernel_only_warns_of_is_a_fault_too() {
         for warning in [
             "WARNING: CPU: 1 PID: 7 at kernel/sched/ext.c:1 x+0x1/0x2",
-            "WARNING: CPU: 0 PID: 0 at kernel/sched/ext.c:1174 scx_dsq_insert_commit+0xef/0x120",
+            "WARNING: CPU: 0 PID: 0 at kernel/sched/ext.c:1175 scx_dsq_insert_commit+0xef/0x120",
             "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
             "INFO: rcu_sched self-detected stall on CPU",
             "INFO: task hog:12 blocked for more than 122 seconds.",
@@ -276,6 +281,7 @@ mod tests {
             "INFO: NMI handler took too long",
             "rcu: Preemptible",
             "WARNING: CPU: 0 PID: 0 at kernel/sched/ext.c:1173 scx_dsq_insert_commit+0xef/0x120",
+            "WARNING: CPU: 0 PID: 0 at kernel/sched/ext.c:1174 scx_dsq_insert_commit+0xf3/0x120",
         ] {
             let line = format!("[    2.142428] {normal}");
             assert_eq!(watch(&[&line], false).failure, None, "{normal}");
