@@ -115,7 +115,6 @@ static void enter_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 	u32 weight = feasible_weight(taskc, llcc);
 
 	taskc->share.counted_weight = weight;
-
 	bpf_spin_lock(&llcc->share.lock);
 	clock_join(&llcc->share.clock, vtime, weight);
 	bpf_spin_unlock(&llcc->share.lock);
@@ -281,7 +280,6 @@ __hidden void share_begin_turn(struct task_ctx *taskc)
 __hidden void share_set_weight(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
-
 	struct llc_ctx *llcc = taskc ? lookup_llc(taskc->share.llc_idx) : NULL;
 
 	if (!llcc)
