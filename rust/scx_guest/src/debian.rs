@@ -218,20 +218,27 @@ fn fetch(
     release: &str,
 ) -> Result<()> {
     let holder = tempfile::tempdir_in(cache).map_err(|e| Error::at("writing to", cache, e))?;
-    let bar = progress::bytes(format!("downloading {package}"), apt.size_bytes(package)?);
-    let deb = apt.download(package, holder.path(), |nr_bytes| {
-        bar.set_position(nr_bytes)
-    })?;
-    bar.finish_and_clear();
-    let step = progress::step(format!("unpacking Linux {release}"));
     let unpacked = holder.path().join("unpacked");
-    debian_packages::unpack(&deb, &unpacked)?;
     let boot = unpacked.join("boot");
-    Kernel::from_path(&boot.join(format!("vmlinuz-{release}")))?;
+    let image = boot.join(format!("vmlinuz-{release}"));
+    // From 6.19 on the image is in a package of its own.
+    for package in [package, &format!("linux-binary-{release}")] {
+        if image.is_file() {
+            break;
+        }
+        let bar = progress::bytes(format!("downloading {package}"), apt.size_bytes(package)?);
+        let deb = apt.download(package, holder.path(), |nr_bytes| {
+            bar.set_position(nr_bytes)
+        })?;
+        bar.finish_and_clear();
+        let step = progress::step(format!("unpacking Linux {release}"));
+        debian_packages::unpack(&deb, &unpacked)?;
+        step.finish_and_clear();
+    }
+    Kernel::from_path(&image)?;
     // The name appears only once everything below it is complete.
     let target = kernels.join(release);
     fs::rename(&boot, &target).map_err(|e| Error::at("writing", &target, e))?;
-    step.finish_and_clear();
     Ok(())
 }
 

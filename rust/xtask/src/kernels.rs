@@ -56,6 +56,17 @@ struct Row {
     is_failure: bool,
 }
 
+impl Row {
+    fn untried(release: String, why: String) -> Row {
+        Row {
+            release,
+            hz: None,
+            trouble: Some(why),
+            is_failure: false,
+        }
+    }
+}
+
 /// Try them one after the other, and show all whatever fails.
 pub fn main(args: &Args) -> Result<()> {
     let purposes = [Purpose::Build, Purpose::Guest, Purpose::Workload];
@@ -71,20 +82,23 @@ pub fn main(args: &Args) -> Result<()> {
         if !is_wanted(&release, &args.only) {
             continue;
         }
-        let reason = debian::known_bad(&release);
-        rows.push(match reason {
-            Some(reason) => Row {
+        if let Some(reason) = debian::known_bad(&release) {
+            rows.push(Row::untried(
                 release,
-                hz: None,
-                trouble: Some(format!("loads no scx scheduler: {reason}")),
-                is_failure: false,
-            },
-            None => try_on(
-                &debian::fetch_release(&release)?,
-                &tests,
-                &workspace,
-                &tools,
-            )?,
+                format!("loads no scx scheduler: {reason}"),
+            ));
+            continue;
+        }
+        rows.push(match debian::fetch_release(&release) {
+            // libbpf reads it for the kernel's version.
+            Ok(kernel) if kernel.config().is_none() => {
+                Row::untried(release, "not tried: without its configuration".to_owned())
+            }
+            Ok(kernel) => try_on(&kernel, &tests, &workspace, &tools)?,
+            Err(error) => {
+                eprintln!("Linux {release}: {error}");
+                Row::untried(release, "not tried: its image was not found".to_owned())
+            }
         });
     }
     let images = args.kernel.iter().map(|image| Kernel::from_path(image));
