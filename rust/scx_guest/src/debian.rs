@@ -110,34 +110,51 @@ fn lock_kernels(cache: &Path) -> Result<(PathBuf, File)> {
     Ok((kernels, lock))
 }
 
-/// Releases of the cloud kernels that [`SUITE`] offers now: the newest of each
-/// series, the oldest series first.
-///
-/// # Errors
-///
-/// If its lists cannot be fetched.
-pub fn newest_of_each_series() -> Result<Vec<String>> {
-    let cache = default_cache_dir()?;
-    let (_, _lock) = lock_kernels(&cache)?;
-    let packages = updated_apt(&cache)?.package_names("linux-image-")?;
-    let releases = packages.iter().filter_map(|name| package_release(name));
-    Ok(newest(releases).into_iter().map(str::to_owned).collect())
+/// The cloud kernels that [`SUITE`] offers now.
+#[derive(Debug)]
+pub struct Offer {
+    cache: PathBuf,
+    apt: PrivateApt,
 }
 
-/// The kernel `release` of [`SUITE`], from the cache or fetched into it.
-///
-/// # Errors
-///
-/// If there is none, it cannot be fetched, or it has no sched_ext.
-pub fn fetch_release(release: &str) -> Result<Kernel> {
-    let cache = default_cache_dir()?;
-    let (kernels, _lock) = lock_kernels(&cache)?;
-    let image = image_path(&kernels, release);
-    if !image.is_file() {
-        let package = format!("linux-image-{release}");
-        fetch(&updated_apt(&cache)?, &cache, &kernels, &package, release)?;
+impl Offer {
+    /// Fetch the lists of the suite.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be fetched.
+    pub fn fetch() -> Result<Offer> {
+        let cache = default_cache_dir()?;
+        let (_, _lock) = lock_kernels(&cache)?;
+        let apt = updated_apt(&cache)?;
+        Ok(Offer { cache, apt })
     }
-    Kernel::from_path(&image)
+
+    /// The newest release of each series, the oldest series first.
+    ///
+    /// # Errors
+    ///
+    /// If apt-cache fails.
+    pub fn newest_of_each_series(&self) -> Result<Vec<String>> {
+        let packages = self.apt.package_names("linux-image-")?;
+        let releases = packages.iter().filter_map(|name| package_release(name));
+        Ok(newest(releases).into_iter().map(str::to_owned).collect())
+    }
+
+    /// The kernel `release`, from the cache or fetched into it.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, it cannot be fetched, or it has no sched_ext.
+    pub fn kernel(&self, release: &str) -> Result<Kernel> {
+        let (kernels, _lock) = lock_kernels(&self.cache)?;
+        let image = image_path(&kernels, release);
+        if !image.is_file() {
+            let package = format!("linux-image-{release}");
+            fetch(&self.apt, &self.cache, &kernels, &package, release)?;
+        }
+        Kernel::from_path(&image)
+    }
 }
 
 /// The image of the best known kernel but for the pinned one, from `kernels` or

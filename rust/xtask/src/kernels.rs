@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use scx_guest::{Kernel, debian};
+use scx_guest::Kernel;
+use scx_guest::debian::{self, Offer};
 
 use crate::interrupt;
 use crate::process;
@@ -51,9 +52,15 @@ pub struct Args {
 struct Row {
     release: String,
     hz: Option<u32>,
-    /// Why it was not tried, or which tests failed; nothing if all passed.
-    trouble: Option<String>,
-    is_failure: bool,
+    end: End,
+}
+
+enum End {
+    Works,
+    /// It was not tried, and why.
+    Untried(String),
+    /// Tests that failed.
+    Failed(Vec<String>),
 }
 
 impl Row {
@@ -61,8 +68,7 @@ impl Row {
         Row {
             release,
             hz: None,
-            trouble: Some(why),
-            is_failure: false,
+            end: End::Untried(why),
         }
     }
 }
@@ -78,7 +84,8 @@ pub fn main(args: &Args) -> Result<()> {
         false => args.test.clone(),
     };
     let mut rows = Vec::new();
-    for release in debian::newest_of_each_series()? {
+    let offer = Offer::fetch()?;
+    for release in offer.newest_of_each_series()? {
         if !is_wanted(&release, &args.only) {
             continue;
         }
@@ -89,7 +96,7 @@ pub fn main(args: &Args) -> Result<()> {
             ));
             continue;
         }
-        rows.push(match debian::fetch_release(&release) {
+        rows.push(match offer.kernel(&release) {
             // libbpf reads it for the kernel's version.
             Ok(kernel) if kernel.config().is_none() => {
                 Row::untried(release, "not tried: without its configuration".to_owned())
@@ -115,7 +122,8 @@ pub fn main(args: &Args) -> Result<()> {
     if args.write {
         write(&workspace.root().join("README.md"), &table)?;
     }
-    ensure!(rows.iter().all(|row| !row.is_failure), "see above");
+    let has_failed = |row: &Row| matches!(row.end, End::Failed(_));
+    ensure!(!rows.iter().any(has_failed), "see above");
     Ok(())
 }
 
@@ -137,15 +145,17 @@ fn try_on(
         let mut command = workspace.guest_test(tools, test, &image);
         command.args(["--skip", SKIPPED]);
         if process::run(&mut command).is_err() {
-            failed.push(test.trim_end_matches("::"));
+            failed.push(test.trim_end_matches("::").to_owned());
         }
         interrupt::check()?;
     }
     Ok(Row {
         release: kernel.release().to_owned(),
         hz: kernel.hz(),
-        is_failure: !failed.is_empty(),
-        trouble: (!failed.is_empty()).then(|| format!("FAILED: {}", failed.join(", "))),
+        end: match failed.is_empty() {
+            true => End::Works,
+            false => End::Failed(failed),
+        },
     })
 }
 
@@ -153,7 +163,11 @@ fn table(rows: &[Row]) -> String {
     let mut text = "| Linux | HZ | |\n|---|---|---|\n".to_owned();
     for row in rows {
         let hz = row.hz.map_or_else(String::new, |hz| hz.to_string());
-        let what = row.trouble.as_deref().unwrap_or("works");
+        let what = match &row.end {
+            End::Works => "works".to_owned(),
+            End::Untried(why) => why.clone(),
+            End::Failed(tests) => format!("FAILED: {}", tests.join(", ")),
+        };
         text += &format!("| {} | {hz} | {what} |\n", row.release);
     }
     text
@@ -177,18 +191,17 @@ fn replace(text: &str, table: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn row(release: &str, trouble: Option<&str>) -> Row {
-        Row {
-            release: release.to_owned(),
-            hz: trouble.is_none().then_some(250),
-            trouble: trouble.map(str::to_owned),
-            is_failure: false,
-        }
-    }
-
     #[test]
     fn the_table_has_a_line_for_each_kernel() {
-        let rows = [row("6.18.15", None), row("7.1.13", Some("loads nothing"))];
+        let works = Row {
+            release: "6.18.15".to_owned(),
+            hz: Some(250),
+            end: End::Works,
+        };
+        let rows = [
+            works,
+            Row::untried("7.1.13".to_owned(), "loads nothing".to_owned()),
+        ];
         let expected = "| Linux | HZ | |\n|---|---|---|\n| 6.18.15 | 250 | works |\n\
                         | 7.1.13 |  | loads nothing |\n";
         assert_eq!(table(&rows), expected);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The part of the bench that runs in the guest: scenarios and nothing else.
 //!
-//! Not `scx_bench` of the library either: what judges results must not change its bytes.
+//! It uses nothing of the library of scx_bench, so that what judges results does not
+//! change its bytes.
 
 use std::process::ExitCode;
 
