@@ -4,6 +4,7 @@
 #include "account.bpf.h"
 #include "classify.bpf.h"
 #include "idle.bpf.h"
+#include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
 #include "share.bpf.h"
@@ -335,6 +336,12 @@ __hidden void dispatch_update_idle(s32 cpu, bool is_idle)
 	if (!llcc)
 		return;
 	slice_update_idle(cpuc, llcc, is_idle);
+	/*
+	 * A task that took what ran here last for a victim would get before the
+	 * one to which this CPU is given next, or real-time work.
+	 */
+	if (is_idle)
+		preempt_withdraw(cpuc, llcc);
 	if (is_idle && !cpuc->slice.is_offline && missed_work(cpuc, llcc))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }

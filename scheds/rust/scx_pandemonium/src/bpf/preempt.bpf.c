@@ -17,8 +17,6 @@ enum preempt_consts {
 	 * offered.
 	 */
 	OFFERED = 1,
-	/* Priorities before this are those of higher scheduling classes. */
-	NORMAL_PRIO_MIN = 100,
 	/* A task that usually runs for less is soon out of the way again. */
 	BRIEF_GRANT_NS = 500 * NSEC_PER_USEC,
 };
@@ -80,22 +78,6 @@ static void unmark_offered(struct llc_ctx *llcc, s32 cpu, u32 tier)
 }
 
 /*
- * Return whether a higher scheduling class has the CPU of @cpuc.
- *
- * ops.cpu_release() says so if it took the CPU from a task of ours. If it came
- * to an idle one nothing does, and what ran there last is still on offer.
- */
-static bool is_taken(const struct cpu_ctx *cpuc)
-{
-	struct task_struct *curr;
-
-	if (cpuc->account.is_busy)
-		return false;
-	curr = __COMPAT_scx_bpf_cpu_curr(cpuc->topo.cpu);
-	return curr && curr->prio < NORMAL_PRIO_MIN;
-}
-
-/*
  * Return whether the CPU of @cpuc runs a task that one of @tier may not
  * preempt. The offer may still be that of the task before it.
  */
@@ -111,8 +93,8 @@ static bool runs_equal(const struct cpu_ctx *cpuc, u32 tier)
  *   1. Never from an equal or a higher tier: neither the task that made the
  *	offer nor one that came after it.
  *   2. Never from a task that is owed more than the tier of @p is worth.
- *   3. Never from real-time work. The CPU is on offer again when a task of ours
- *	begins to run there.
+ *   3. Never from real-time work, nor from a task on its way to an idle CPU:
+ *	such a CPU is on offer again when a task of ours begins to run there.
  *
  * The compare-and-swap decides between two wakeups that found it together.
  *
@@ -141,8 +123,6 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 		return false;
 
 	unmark_offered(llcc, cpuc->topo.cpu, victim_tier);
-	if (is_taken(cpuc))
-		return false;
 	/* The CPU has switched in between, and makes an offer of its own. */
 	if (runs_equal(cpuc, tier))
 		return false;

@@ -12,6 +12,8 @@
 //!   another CPU, and back, while it waits as often as not.
 //! - `sleepers`: short tasks that leave a CPU idle now and then, movable, pinned,
 //!   and in pairs: some are queued just while a CPU goes idle.
+//! - `called`: a caller wakes as many as there are CPUs and sleeps. The last of
+//!   them finds no idle CPU, only some on their way to those called before it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, mpsc};
@@ -55,7 +57,14 @@ const SLEEPER_STEP: Duration = Duration::from_micros(37);
 const NR_PAIRS: u32 = 2;
 const PAIR_BURST: Duration = Duration::from_micros(40);
 
-const LOADS: [&str; 3] = ["freed", "moved", "sleepers"];
+/// Called so often, each works for so long: longer than a CPU may be idle
+/// meanwhile. Between calls an errand is run that is no match for them.
+const CALL_INTERVAL: Duration = Duration::from_millis(4);
+const CALL_BURST: Duration = Duration::from_micros(1_300);
+const ERRAND_BURST: Duration = Duration::from_millis(6);
+const ERRAND_PAUSE: Duration = Duration::from_millis(9);
+
+const LOADS: [&str; 4] = ["freed", "moved", "sleepers", "called"];
 
 const SCRIPT: &str = "\
 begin
@@ -77,6 +86,7 @@ pub fn idle_waits(words: &[&str]) -> Result<String> {
         "freed" => run_freed(ends_at)?,
         "moved" => run_moved(ends_at)?,
         "sleepers" => run_sleepers(ends_at)?,
+        "called" => run_called(ends_at)?,
         _ => bail!("no such load"),
     }
     let found = trace.end()?;
@@ -170,6 +180,43 @@ fn run_sleepers(ends_at: Instant) -> Result<()> {
         threads.extend(spawn_pair(ends_at)?);
     }
     threads.into_iter().try_for_each(join)
+}
+
+fn run_called(ends_at: Instant) -> Result<()> {
+    let mut called = Vec::new();
+    let (tell, hear) = mpsc::channel();
+    for _ in 0..NR_CPUS {
+        let tell = tell.clone();
+        called.push(spawn_watched("called", ALL_CPUS, move |_| {
+            let calls = Arc::new(AtomicI32::new(0));
+            tell.send((thread::current(), Arc::clone(&calls)))?;
+            while Instant::now() < ends_at {
+                thread::park_timeout(10 * CALL_INTERVAL);
+                if calls.swap(0, Ordering::SeqCst) > 0 {
+                    work(CALL_BURST);
+                }
+            }
+            Ok(())
+        })?);
+    }
+    let errand = spawn("errand", move || {
+        while Instant::now() < ends_at {
+            work(ERRAND_BURST);
+            sleep(ERRAND_PAUSE);
+        }
+        Ok(())
+    })?;
+    let lines: Result<Vec<_>, _> = (0..NR_CPUS).map(|_| hear.recv()).collect();
+    let lines = lines?;
+    while Instant::now() < ends_at {
+        sleep(CALL_INTERVAL);
+        for (thread, calls) in &lines {
+            calls.fetch_add(1, Ordering::SeqCst);
+            thread.unpark();
+        }
+    }
+    join(errand)?;
+    called.into_iter().try_for_each(join)
 }
 
 /// Two threads that work in turns, and wake each other by a futex.
