@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::clock::NSEC_PER_USEC;
 use crate::interrupt::{self, Undo};
 
 /// The weight of a group that was not given another: what systemd leaves to
@@ -127,6 +128,18 @@ impl Group {
     /// Give it this weight, 1 to 10000.
     pub fn set_weight(&self, weight: u32) -> Result<()> {
         write(&self.dir.join("cpu.weight"), &weight.to_string())
+    }
+
+    /// CPU time that its tasks have used, in nanoseconds. What runs at this
+    /// moment is counted to its last tick.
+    pub fn cpu_ns(&self) -> Result<u64> {
+        let path = self.dir.join("cpu.stat");
+        read(&path)?
+            .lines()
+            .find_map(|line| line.strip_prefix("usage_usec "))
+            .and_then(|usec| usec.parse::<u64>().ok())
+            .map(|usec| usec * NSEC_PER_USEC)
+            .with_context(|| format!("{} has no usage_usec", path.display()))
     }
 
     /// Move the calling process into it.

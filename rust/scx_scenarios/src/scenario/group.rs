@@ -5,7 +5,9 @@
 //! tasks are unequal on purpose, and against the weights: a scheduler that sees
 //! tasks and no groups gives each group by how many it has.
 
-use anyhow::{Context, Result};
+use std::thread::JoinHandle;
+
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::{Scenario, WARMUP_NS, add_hogs, measure, share_pct};
@@ -54,9 +56,10 @@ pub const CG_NESTED: Scenario = Scenario {
 pub const CG_LIVE: Scenario = Scenario {
     id: "cg_live",
     about: "2N hogs in a control group of weight 100 beside N in another of weight 100, which is \
-            given 300 in the middle of the time. Ratio of the second group to the first before (1 \
-            by the weights) and after (3), by work done; settled: from the change to the start of \
-            the first 250 ms in which the ratio was within 20% of 3, or to the end.",
+            given 300 in the middle of the time. Ratio of the second group's CPU time to the \
+            first's before (1 by the weights) and after (3); settled: from the change to the start \
+            of the first 250 ms in which the ratio of work done was within 20% of 3, or to the \
+            end.",
     seconds: 3.0,
     warmup_ns: WARMUP_NS,
     saturates: true,
@@ -128,49 +131,80 @@ fn run_nested(session: &Session) -> Result<Findings> {
 
 fn run_live(session: &Session) -> Result<Findings> {
     let tree = Tree::new()?;
-    let group = tree.group("changes", WEIGHT_DFL)?;
-    let stays = Hogs::fork(
-        session,
-        2 * session.cpus,
-        Some(&tree.group("stays", WEIGHT_DFL)?),
-    )?;
-    let changes = Hogs::fork(session, session.cpus, Some(&group))?;
-    let change_ns = session.from_ns + session.length_ns() / 2;
-    let setter = thread::spawn("set_weight", move || {
-        clock::sleep_until_ns(change_ns);
-        group.set_weight(WEIGHT_TRIPLE).map(|()| now_ns())
-    })?;
+    let groups = [
+        tree.group("stays", WEIGHT_DFL)?,
+        tree.group("changes", WEIGHT_DFL)?,
+    ];
+    let stays = Hogs::fork(session, 2 * session.cpus, Some(&groups[0]))?;
+    let changes = Hogs::fork(session, session.cpus, Some(&groups[1]))?;
+    let setter = start_setter(session, groups)?;
     let mut findings = measure(session)?;
-    let changed_ns = thread::join(setter)??.saturating_sub(session.from_ns);
+    let seen = thread::join(setter)??;
     let (stays, changes) = (stays.join()?, changes.join()?);
 
-    let ratios = Ratios {
+    let before = ratio_between(&seen.at_start, &seen.at_change);
+    findings.headline("before", before, "", Better::Near(1.0));
+    let after = ratio_between(&seen.at_change, &seen.at_end);
+    findings.headline("after", after, "", Better::Near(RATIO));
+    let slots = Slots {
         stays: stays.chunks_by_slot(),
         changes: changes.chunks_by_slot(),
     };
-    // The slot in which the weight changed belongs to neither time.
-    let slot = (changed_ns / SLOT_NS) as usize;
-    let nr_slots = ratios.stays.len();
-    let before = ratios
-        .of(0, slot)
-        .context("nothing ran before the change")?;
-    findings.headline("before", before, "", Better::Near(1.0));
-    let after = ratios.of(slot + 1, nr_slots).unwrap_or_default();
-    findings.headline("after", after, "", Better::Near(RATIO));
-    let settled_slots = ratios.settled(slot + 1);
+    // The slot in which the weight changed is of neither time.
+    let slot = (seen.changed_ns.saturating_sub(session.from_ns) / SLOT_NS) as usize;
+    let settled_slots = slots.settled(slot + 1);
     let settled_ms = (settled_slots as u64 * SLOT_NS) as f64 / NSEC_PER_MSEC as f64;
     findings.headline("settled", settled_ms, "ms", Better::Lower);
     add_all(session, &mut findings, [stays, changes]);
     Ok(findings)
 }
 
+/// CPU time in nanoseconds of the group that keeps its weight and of the one
+/// that changes it.
+type CpuTimes = [u64; 2];
+
+/// What the thread that changes the weight saw.
+struct SetterSeen {
+    changed_ns: u64,
+    at_start: CpuTimes,
+    at_change: CpuTimes,
+    at_end: CpuTimes,
+}
+
+/// Give the second of `groups` its new weight in the middle of the measurement.
+fn start_setter(session: &Session, groups: [Group; 2]) -> Result<JoinHandle<Result<SetterSeen>>> {
+    let session = session.clone();
+    thread::spawn("set_weight", move || {
+        let cpu_times = || Ok::<_, anyhow::Error>([groups[0].cpu_ns()?, groups[1].cpu_ns()?]);
+        clock::sleep_until_ns(session.from_ns);
+        let at_start = cpu_times()?;
+        clock::sleep_until_ns(session.from_ns + session.length_ns() / 2);
+        groups[1].set_weight(WEIGHT_TRIPLE)?;
+        let changed_ns = now_ns();
+        let at_change = cpu_times()?;
+        clock::sleep_until_ns(session.to_ns);
+        Ok(SetterSeen {
+            changed_ns,
+            at_start,
+            at_change,
+            at_end: cpu_times()?,
+        })
+    })
+}
+
+/// The second group's CPU time to the first's between two readings.
+fn ratio_between(from: &CpuTimes, to: &CpuTimes) -> f64 {
+    let used = |nth: usize| to[nth].saturating_sub(from[nth]) as f64;
+    used(1) / used(0).max(1.0)
+}
+
 /// Work of two groups by slots of [`SLOT_NS`].
-struct Ratios {
+struct Slots {
     stays: Vec<u64>,
     changes: Vec<u64>,
 }
 
-impl Ratios {
+impl Slots {
     /// The second group's work to the first's, in these slots; `None` if the
     /// first did none or there are no such slots.
     fn of(&self, from: usize, to: usize) -> Option<f64> {
@@ -257,30 +291,36 @@ fn add_all(session: &Session, findings: &mut Findings, groups: impl IntoIterator
 mod tests {
     use super::*;
 
-    fn ratios(changes: impl Iterator<Item = u64>) -> Ratios {
+    fn slots(changes: impl Iterator<Item = u64>) -> Slots {
         let changes: Vec<u64> = changes.collect();
-        Ratios {
+        Slots {
             stays: vec![10; changes.len()],
             changes,
         }
     }
 
     #[test]
+    fn a_ratio_is_of_the_time_between_two_readings() {
+        assert_eq!(ratio_between(&[5, 7], &[105, 307]), 3.0);
+        assert_eq!(ratio_between(&[5, 7], &[5, 7]), 0.0);
+    }
+
+    #[test]
     fn a_ratio_is_of_the_slots_that_are_named() {
-        let ratios = ratios([10, 10, 30, 30].into_iter());
-        assert_eq!(ratios.of(0, 2), Some(1.0));
-        assert_eq!(ratios.of(2, 4), Some(3.0));
-        assert_eq!(ratios.of(2, 5), None);
+        let slots = slots([10, 10, 30, 30].into_iter());
+        assert_eq!(slots.of(0, 2), Some(1.0));
+        assert_eq!(slots.of(2, 4), Some(3.0));
+        assert_eq!(slots.of(2, 5), None);
     }
 
     #[test]
     fn settled_is_the_start_of_the_first_time_in_which_it_holds() {
-        let at_once = ratios((0..100).map(|_| 30));
+        let at_once = slots((0..100).map(|_| 30));
         assert_eq!(at_once.settled(40), 0);
         // Of 25 slots 18 at 3 and 7 at 1 make 2.44, which is near enough.
-        let late = ratios((0..100).map(|slot| if slot < 60 { 10 } else { 30 }));
+        let late = slots((0..100).map(|slot| if slot < 60 { 10 } else { 30 }));
         assert_eq!(late.settled(40), 13);
-        let never = ratios((0..100).map(|_| 10));
+        let never = slots((0..100).map(|_| 10));
         assert_eq!(never.settled(40), 60);
     }
 }

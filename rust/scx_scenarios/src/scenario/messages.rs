@@ -27,7 +27,7 @@ const ROUND_MESSAGES: usize = 4;
 const MESSAGE_BYTES: usize = 100;
 
 /// Messengers of the schbench pattern.
-const MESSENGERS: usize = 2;
+const MESSENGERS: u64 = 2;
 /// From one call to the workers to the next, in nanoseconds.
 const CALL_PERIOD_NS: u64 = 2 * NSEC_PER_MSEC;
 /// CPU time of a request in nanoseconds.
@@ -50,9 +50,9 @@ pub const MESSAGING: Scenario = Scenario {
 pub const SCHBENCH: Scenario = Scenario {
     id: "schbench",
     about: "The schbench pattern: 2 messengers with N workers each. Every 2 ms a messenger wakes \
-            those of its workers that wait; a worker uses 0.5 ms of CPU for the request and waits \
-            again. Wake: from before the wakeup to the worker's first instruction; request: from \
-            there to the end of its work.",
+            those of its workers that wait, 1 ms after the other one did; a worker uses 0.5 ms of \
+            CPU for the request and waits again. Wake: from before the wakeup to the worker's \
+            first instruction; request: from there to the end of its work.",
     seconds: 3.0,
     warmup_ns: WARMUP_NS,
     saturates: false,
@@ -198,12 +198,16 @@ fn run_schbench(session: &Session) -> Result<Findings> {
     let is_over = Arc::new(AtomicBool::new(false));
     let mut workers = Vec::new();
     let mut messengers = Vec::new();
-    for _ in 0..MESSENGERS {
+    // In turns: if two call at once, it is chance which of the second's wait for
+    // it and which for the workers of the first, and only the latter is seen.
+    let start_ns = session.next_start_ns();
+    for nth in 0..MESSENGERS {
         let desks: Vec<Arc<Desk>> = (0..session.cpus).map(|_| Arc::default()).collect();
         for desk in &desks {
             workers.push(start_worker(session, desk, &is_over)?);
         }
-        messengers.push(start_messenger(session, desks, &is_over)?);
+        let start_ns = start_ns + nth * CALL_PERIOD_NS / MESSENGERS;
+        messengers.push(start_messenger(session, start_ns, desks, &is_over)?);
     }
     let mut findings = measure(session)?;
     thread::join_all(messengers)?;
@@ -221,10 +225,10 @@ fn run_schbench(session: &Session) -> Result<Findings> {
 
 fn start_messenger(
     session: &Session,
+    start_ns: u64,
     desks: Vec<Arc<Desk>>,
     is_over: &Arc<AtomicBool>,
 ) -> Result<JoinHandle<()>> {
-    let start_ns = session.next_start_ns();
     let session = session.clone();
     let is_over = Arc::clone(is_over);
     thread::spawn_measured(session.fifo, "messenger", move || {

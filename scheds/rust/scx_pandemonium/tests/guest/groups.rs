@@ -34,10 +34,7 @@ const REMOVE_ATTEMPTS: usize = 1_000;
 
 const TOPOLOGY: &str = "1x1x4x1";
 
-/// Longer than by default: when the weight of a group grows, so does what its hogs are
-/// owed in that moment, up to 30 ms for each CPU. In half of 6 s that was 2.3 to 3.1% in
-/// five seeds; it is once, so the longer half of this tells it from a wrong weight.
-const WEIGHTS: &str = "cg_weights,cg_nested,cg_live --seconds 9";
+const WEIGHTS: &str = "cg_weights,cg_nested,cg_live --seconds 4";
 
 /// CPU time of two cgroups with as many hogs while one of them is idle, then after
 /// that one was written to be no more, then while the other is, in us. A third has a
