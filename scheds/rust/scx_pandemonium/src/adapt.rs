@@ -6,6 +6,7 @@
 //!
 //! Not here: what follows from a load (control).
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -89,14 +90,21 @@ impl Observer {
         if control.adaptation.is_none() || self.looked_at.elapsed() < interval {
             return;
         }
-        self.looked_at = Instant::now();
-        if let Err(err) = self.look(scheduler, control) {
+        let now = Instant::now();
+        let elapsed = now - mem::replace(&mut self.looked_at, now);
+        if let Err(err) = self.look(scheduler, control, elapsed) {
             warn!("the knobs are not adapted to the load any more: {err:#}");
             control.adaptation = None;
         }
     }
 
-    fn look(&mut self, scheduler: &mut Scheduler<'_>, control: &mut Control) -> Result<()> {
+    /// Look at the load, `elapsed` after the last time.
+    fn look(
+        &mut self,
+        scheduler: &mut Scheduler<'_>,
+        control: &mut Control,
+        elapsed: Duration,
+    ) -> Result<()> {
         let Some(before) = control.adaptation else {
             return Ok(());
         };
@@ -105,20 +113,26 @@ impl Observer {
         let Some(idle_pct) = earlier.and_then(|earlier| cpu_time.idle_pct(earlier)) else {
             return Ok(());
         };
-        let wait_p99_ns = if before.needs_waits(idle_pct) {
+        let needs_waits = before.needs_waits(idle_pct);
+        let delta = if needs_waits || before.confines() {
             let sample = scheduler.sample()?;
             let delta = self.sample.as_ref().map(|earlier| sample.since(earlier));
             self.sample = Some(sample);
-            delta.and_then(|delta| delta.longest_wake_p99_ns(NR_WAKEUPS_LEAST))
+            delta
         } else {
             self.sample = None;
             None
         };
+        let delta = delta.as_ref();
+        let confined_ns = delta.map_or(0, Sample::confined_ns);
 
         let load = Load {
             idle_pct,
             nr_cpus: cpu_time.nr_cpus,
-            wait_p99_ns,
+            wait_p99_ns: delta
+                .filter(|_| needs_waits)
+                .and_then(|delta| delta.longest_wake_p99_ns(NR_WAKEUPS_LEAST)),
+            confined_pct: 100.0 * confined_ns as f64 / elapsed.as_nanos().max(1) as f64,
         };
         let after = before.next(load);
         debug!("{load:?}: regime {}", after.regime());

@@ -131,7 +131,12 @@ mod tests {
             assert_eq!(samples.len(), 1, "{samples:?}");
             let name = name.strip_prefix("scx_pandemonium_").unwrap();
             assert!(fields.contains_key(name), "{name} is no field");
-            let of_now = ["nr_cpus", "nr_procdb", "nr_procdb_known"];
+            let of_now = [
+                "nr_cpus",
+                "nr_procdb",
+                "nr_procdb_known",
+                "nr_confined_cpus",
+            ];
             let counts = name.starts_with("nr_") && !of_now.contains(&name);
             assert_eq!(kind == SampleType::Counter, counts, "{name}");
         }

@@ -82,6 +82,8 @@ pub struct Hint {
     pub greatest_tier: Option<Tier>,
     /// By what the weight of its tasks is multiplied, in percent, 10..=1000.
     pub weight_pct: Option<u16>,
+    /// Whether its tasks keep to few CPUs.
+    pub confine: Option<bool>,
 }
 
 impl Hint {
@@ -95,7 +97,7 @@ impl Hint {
         Hint {
             least_tier: Some(tier),
             greatest_tier: Some(tier),
-            weight_pct: None,
+            ..Hint::default()
         }
     }
 
@@ -111,6 +113,8 @@ impl Hint {
                 Source::Memory => hint_source_HINT_MEMORY,
                 Source::Rule => hint_source_HINT_RULE,
             },
+            is_confined: self.confine.unwrap_or_default().into(),
+            reserved: 0,
             avg_runtime_ns: 0,
         }
     }
@@ -122,6 +126,7 @@ impl Hint {
             least_tier: later.least_tier.or(self.least_tier),
             greatest_tier: later.greatest_tier.or(self.greatest_tier),
             weight_pct: later.weight_pct.or(self.weight_pct),
+            confine: later.confine.or(self.confine),
         };
         if let (Some(least), Some(greatest)) = (hint.least_tier, hint.greatest_tier)
             && least > greatest
@@ -141,6 +146,10 @@ impl fmt::Display for Hint {
             self.least_tier.map(|tier| format!("at least {tier}")),
             self.greatest_tier.map(|tier| format!("at most {tier}")),
             self.weight_pct.map(|pct| format!("weight {pct}%")),
+            self.confine.map(|is_confined| match is_confined {
+                true => "confined to few CPUs".to_owned(),
+                false => "on any CPU".to_owned(),
+            }),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() {
@@ -159,6 +168,7 @@ mod tests {
             least_tier,
             greatest_tier,
             weight_pct: None,
+            confine: None,
         }
     }
 

@@ -171,7 +171,8 @@ fn run(opts: Opts) -> Result<()> {
     let mut control = Control {
         profile: opts.profile,
         affinity: opts.affinity,
-        adaptation: (!opts.no_adaptive).then(|| Adaptation::new(opts.adaptive_turns)),
+        adaptation: (!opts.no_adaptive)
+            .then(|| Adaptation::new(opts.adaptive_turns, rules.confine())),
     };
     loop {
         let mut open_object = MaybeUninit::uninit();

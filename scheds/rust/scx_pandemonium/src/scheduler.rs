@@ -233,6 +233,7 @@ impl<'a> Scheduler<'a> {
         let mut sample = Sample::default();
         let data = self.skel.maps.data_data.as_ref().context(NO_KNOBS)?;
         sample.latency_target_ns = data.knobs.latency_target_ns;
+        sample.nr_confined_cpus = data.knobs.nr_confined_cpus;
         for cpu in 0..self.nr_cpu_ids {
             let bytes = self
                 .skel
@@ -488,8 +489,10 @@ fn configure(
     ops.exit_dump_len = opts.exit_dump_len;
     // An older kernel rejects a flag that it does not know; those are 0 here.
     // The kernel would put a task that cannot migrate on the CPU where it is, and
-    // takes one for such that loses its CPU to a higher class.
+    // takes one for such that loses its CPU to a higher class. And it would leave a
+    // confined task where it is alone.
     ops.flags = *compat::SCX_OPS_ENQ_EXITING
+        | *compat::SCX_OPS_ENQ_LAST
         | *compat::SCX_OPS_ENQ_MIGRATION_DISABLED
         | *compat::SCX_OPS_KEEP_BUILTIN_IDLE
         | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;

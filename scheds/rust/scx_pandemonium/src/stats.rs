@@ -24,6 +24,8 @@ pub struct Sample {
     pub regime: Option<Regime>,
     /// The knob of that name.
     pub latency_target_ns: u64,
+    /// How many CPUs confined tasks keep to; 0: all.
+    pub nr_confined_cpus: u64,
     /// Number of CPUs that are online.
     pub nr_online_cpus: u64,
     /// Indexed by `stat_id`.
@@ -52,6 +54,7 @@ impl Default for Sample {
             profile: Profile::default(),
             regime: None,
             latency_target_ns: 0,
+            nr_confined_cpus: 0,
             nr_online_cpus: 0,
             nr: [0; stat_id_NR_STAT_IDS as usize],
             wake_lat: [[0; hist::NR_BUCKETS]; tier_NR_TIERS as usize],
@@ -99,6 +102,11 @@ impl Sample {
 
     fn count(&self, id: stat_id) -> u64 {
         self.nr[id as usize]
+    }
+
+    /// CPU time that confined tasks used, in ns.
+    pub fn confined_ns(&self) -> u64 {
+        self.count(stat_id_STAT_CONFINED_NS)
     }
 
     /// Tasks placed, on whatever path.
@@ -255,6 +263,13 @@ pub struct Metrics {
     pub nr_procdb_known: u64,
     #[stat(desc = "Threads that began as their program is remembered")]
     pub nr_recalls: u64,
+    #[stat(desc = "CPU time in the interval of the tasks that a rule confines, in ms")]
+    pub confined_ms: u64,
+    #[stat(
+        desc = "CPUs that these tasks keep to, at the end of the interval; 0: all",
+        _gauge
+    )]
+    pub nr_confined_cpus: u64,
     #[stat(desc = "Voluntary sleeps of at most 10 ms, in percent")]
     pub io_pct: f64,
     #[stat(desc = "Longest wait of a runnable task since the start, in us")]
@@ -321,6 +336,8 @@ impl Metrics {
             nr_procdb: delta.nr_procdb,
             nr_procdb_known: delta.nr_procdb_known,
             nr_recalls: count(stat_id_STAT_RECALL),
+            confined_ms: delta.count(stat_id_STAT_CONFINED_NS) / 1_000_000,
+            nr_confined_cpus: delta.nr_confined_cpus,
             io_pct: percent(delta.sleeps[0] + delta.sleeps[1], nr_sleeps),
             max_wait_us: delta.max_wait_ns / 1000,
         }

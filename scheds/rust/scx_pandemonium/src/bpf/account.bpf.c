@@ -99,6 +99,15 @@ static u64 run_length_ns(const struct task_ctx *taskc, u64 now)
 	return ran_ns > 0 ? ran_ns : 0;
 }
 
+/* A confined task ran for @ran_ns, on this CPU as a rule. */
+static void count_confined(u64 ran_ns)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
+
+	if (cpuc)
+		stat_add(cpuc, STAT_CONFINED_NS, ran_ns);
+}
+
 /*
  * The run of the task of @taskc ends at @now: charge it. @stays if the task
  * remains runnable.
@@ -111,6 +120,8 @@ static void charge_run(struct task_ctx *taskc, struct llc_ctx *llcc, u64 now,
 	taskc->account.run_started_at = now;
 	taskc->account.run_is_charged = 1;
 	taskc->account.uncharged_ns = 0;
+	if (taskc->hint.known.is_confined)
+		count_confined(used_ns);
 	slice_use(taskc, used_ns);
 	share_charge(taskc, llcc, used_ns, now, stays);
 	classify_stopping(taskc, used_ns);

@@ -4,6 +4,7 @@
 #include "account.bpf.h"
 #include "classify.bpf.h"
 #include "idle.bpf.h"
+#include "pack.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
@@ -249,7 +250,8 @@ static bool serve_chosen(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
  *   1. What goes before any rank, see serve_first().
  *   2. The first task of the interactive, the own or the batch queue, whichever
  *	has the earliest rank.
- *   3. @prev again, if its rank is earlier than that: no switch.
+ *   3. @prev again, if its rank is earlier than that: no switch. Not if a rule
+ *	keeps it to other CPUs: ops.enqueue() sees to it then.
  *   4. Any task of these queues, if this CPU may not run the first.
  *   5. Other domains, near before far: no CPU stays idle while a task waits
  *	that may leave its own.
@@ -262,6 +264,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	struct candidate best = {};
 	struct task_ctx *prevc = NULL;
 	struct backlog nr;
+	bool may_stay = true;
 	u64 now = scx_bpf_now();
 
 	if (!llcc)
@@ -279,12 +282,13 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	if (prevc) {
 		account_end_run(prev, prevc, llcc, now);
 		slice_end_turn(prevc);
+		may_stay = !pack_expels(prev, prevc, cpu);
 	}
 	if (serve_first(cpuc, llcc, &nr, prevc, now))
 		return;
 
 	choose(&best, cpuc, &nr, prevc);
-	if (prevc && best.dsq_id &&
+	if (prevc && may_stay && best.dsq_id &&
 	    vtime_before(share_rank(prevc), best.rank)) {
 		count_service(llcc, prevc->classify.served_tier == TIER_BATCH);
 		keep_running(prev, prevc, cpuc, llcc, now);
@@ -293,7 +297,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	if (serve_chosen(cpuc, llcc, &best, nr.batch) || steal(cpuc, now))
 		return;
 
-	if (prevc)
+	if (prevc && may_stay)
 		keep_running(prev, prevc, cpuc, llcc, now);
 	else
 		stat_inc(cpuc, STAT_DISPATCH_EMPTY);

@@ -113,6 +113,7 @@ enum stat_id {
 	STAT_SURGE,	    /* a surge of enqueues began */
 	STAT_CPUPERF_SET,   /* a CPU asked for a performance */
 	STAT_RECALL,	    /* a thread began as its program is remembered */
+	STAT_CONFINED_NS,   /* CPU time of confined tasks, in ns */
 
 	NR_STAT_IDS,
 };
@@ -167,6 +168,8 @@ struct knobs {
 	u64 is_cpufreq_on;
 	/* How many CPUs work keeps to; 0: any. See pack.bpf.h. */
 	u64 nr_packed_cpus;
+	/* How many CPUs confined tasks keep to; 0: any. */
+	u64 nr_confined_cpus;
 };
 
 /* What the loader knows of a CPU; one entry for each possible CPU. */
@@ -331,7 +334,9 @@ struct hint {
 	u32 least_tier;	   /* its tier does not fall below */
 	u32 greatest_tier; /* ... nor rise above; may not be less */
 	u32 weight_factor; /* in 1/HINT_FACTOR_ONE */
-	u32 source; /* one of enum hint_source; 0: the rest says nothing */
+	u32 source;	 /* one of enum hint_source; 0: the rest says nothing */
+	u32 is_confined; /* it keeps to few CPUs, see pack.bpf.h */
+	u32 reserved;
 	u64 avg_runtime_ns; /* it begins with this average; 0: unknown */
 };
 

@@ -52,16 +52,20 @@ bool pack_holds_task(struct task_struct *p __arg_trusted)
 	return packed_cpus(p);
 }
 
-s32 pack_claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+/* Claim an idle CPU of @mask, @prev_cpu if that is one, or return -EBUSY. */
+static s32 claim_among(struct bpf_cpumask *mask, s32 prev_cpu)
 {
-	struct bpf_cpumask *mask = packed_cpus(p);
-
 	if (!mask)
 		return -EBUSY;
 	if (bpf_cpumask_test_cpu(prev_cpu, cast_mask(mask)) &&
 	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
 		return prev_cpu;
 	return scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
+}
+
+s32 pack_claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+{
+	return claim_among(packed_cpus(p), prev_cpu);
 }
 
 s32 pack_wait_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
@@ -130,6 +134,45 @@ int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
 	if (timer)
 		lazy_timer_arm(timer, PACK_WAIT_NS);
 	return 0;
+}
+
+static struct bpf_cpumask *confined_cpus(struct task_struct *p)
+{
+	return usable_span(p, knobs.nr_confined_cpus);
+}
+
+bool pack_confines_task(struct task_struct *p __arg_trusted)
+{
+	return confined_cpus(p);
+}
+
+s32 pack_claim_confined_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+{
+	return claim_among(confined_cpus(p), prev_cpu);
+}
+
+s32 pack_wait_confined_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+{
+	struct bpf_cpumask *mask = confined_cpus(p);
+	struct cpu_ctx *cpuc, *otherc;
+	s32 cpu;
+
+	if (!mask)
+		return -EBUSY;
+	cpu = claim_among(mask, prev_cpu);
+	if (cpu >= 0) {
+		/* Sent once we are out of ops.enqueue(), where @p is queued. */
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return cpu;
+	}
+	/* Of two that chance names one is seldom among the most crowded. */
+	cpuc = lookup_cpu(bpf_cpumask_any_distribute(cast_mask(mask)));
+	otherc = lookup_cpu(bpf_cpumask_any_distribute(cast_mask(mask)));
+	if (!cpuc || !otherc)
+		return -EBUSY;
+	if (queue_nr_own(otherc) < queue_nr_own(cpuc))
+		cpuc = otherc;
+	return cpuc->slice.is_offline ? -EBUSY : cpuc->topo.cpu;
 }
 
 static s32 init_pack_timer(u32 llc_idx)

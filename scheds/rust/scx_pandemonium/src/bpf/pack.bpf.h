@@ -11,10 +11,17 @@
  * The loader sets the number once a second by how busy the machine is. Until it
  * has, the wait is all that a task pays.
  *
+ * Tasks that a rule confines keep to the first knobs.nr_confined_cpus in the
+ * same order, which the loader sets by what these tasks use. They wait in the
+ * own queue of one of these CPUs, and leave any other at the end of a slice.
+ *
  * Limits:
- *   - Only wakeups are packed. A task that never sleeps stays where it is.
+ *   - Only wakeups are packed. A task that never sleeps stays where it is,
+ *	unless it is confined.
  *   - A task that may not use all of these CPUs goes anywhere.
  *   - A CPU that went offline after the start keeps its place in the order.
+ *   - A confined task waits until the CPU that it was queued for ends what it
+ *	runs, though another of these may be idle by then.
  *
  * Not here: how many CPUs (control/pack.rs), which of them a task gets that is
  * not packed (idle).
@@ -40,6 +47,18 @@ bool pack_holds_task(struct task_struct *p);
  */
 s32 pack_claim_cpu(struct task_struct *p, s32 prev_cpu);
 
+/* Return whether @p, which a rule confines, can be; pack_confines() asks. */
+bool pack_confines_task(struct task_struct *p);
+
+/* pack_claim_cpu() for a confined task. */
+s32 pack_claim_confined_cpu(struct task_struct *p, s32 prev_cpu);
+
+/*
+ * Return the CPU in whose own queue confined @p is to wait: an idle one, which
+ * is woken, else the less crowded of two. -EBUSY if that went offline.
+ */
+s32 pack_wait_confined_cpu(struct task_struct *p, s32 prev_cpu);
+
 /* Return one of these CPUs, in whose domain @p waits: @prev_cpu if it can. */
 s32 pack_wait_cpu(struct task_struct *p, s32 prev_cpu);
 
@@ -50,6 +69,26 @@ int pack_bound_wait(struct task_struct *p, u32 llc_idx);
 static __always_inline bool pack_holds(struct task_struct *p)
 {
 	return knobs.nr_packed_cpus && pack_holds_task(p);
+}
+
+/* Return whether @p keeps to few CPUs by a rule; without, it costs a load. */
+static __always_inline bool pack_confines(struct task_struct *p,
+					  const struct task_ctx *taskc)
+{
+	return taskc->hint.known.is_confined && knobs.nr_confined_cpus &&
+	       pack_confines_task(p);
+}
+
+/* Return whether @p, which runs on @cpu, keeps to other CPUs by a rule. */
+static __always_inline bool pack_expels(struct task_struct *p,
+					const struct task_ctx *taskc, s32 cpu)
+{
+	const struct cpu_topo *topo;
+
+	if (!pack_confines(p, taskc))
+		return false;
+	topo = try_lookup_cpu_topo(cpu);
+	return topo && topo->pack_rank >= knobs.nr_confined_cpus;
 }
 
 #endif /* __PACK_BPF_H */

@@ -103,6 +103,8 @@ static s32 hand_off(struct task_struct *p, struct task_ctx *taskc,
 /*
  * Place waking (or new) task @p.
  *
+ * If a rule confines it: an idle one of the CPUs that it keeps to, or none.
+ *
  *   1. The waker's CPU, if it said that it will sleep and is known for that:
  *	nothing has to be woken and the data is in its cache.
  *   2. An idle CPU, the nearest one (idle), or one of those that work keeps to
@@ -147,6 +149,13 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	if ((wake_flags & SCX_WAKE_FORK) && wakerc)
 		classify_admit(taskc, wakerc, llcc, now);
 	classify_served_tier(p, taskc, llcc);
+
+	if (pack_confines(p, taskc)) {
+		cpu = pack_claim_confined_cpu(p, prev_cpu);
+		return cpu < 0 ? prev_cpu
+			       : place_on(p, taskc, cpuc, llcc, cpu,
+					  STAT_PLACE_IDLE);
+	}
 
 	if (may_hand_off && is_sync &&
 	    handoff_is_due(taskc, wakerc, cpuc, llcc, true))
@@ -304,14 +313,24 @@ static bool kick_idle(struct task_struct *p, struct task_ctx *taskc,
 __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 {
 	struct cpu_ctx *this_cpuc = lookup_cpu(bpf_get_smp_processor_id());
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct task_ctx *taskc = try_lookup_task(p);
-	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	bool is_wakeup = enq_flags & SCX_ENQ_WAKEUP;
-	bool is_movable = !is_pinned(p, enq_flags);
+	bool is_movable = !is_pinned(p, enq_flags), is_confined = false;
+	s32 cpu = scx_bpf_task_cpu(p), confined_cpu;
+	struct cpu_ctx *cpuc;
+	struct llc_ctx *llcc;
 	enum stat_id path;
 
+	if (is_movable && taskc && pack_confines(p, taskc)) {
+		confined_cpu = pack_wait_confined_cpu(p, cpu);
+		is_confined = confined_cpu >= 0;
+		if (is_confined) {
+			cpu = confined_cpu;
+			is_movable = false;
+		}
+	}
+	cpuc = lookup_cpu(cpu);
+	llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	if (!this_cpuc || !llcc || !taskc) {
 		/* Only while an error stops the scheduler. */
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, SCX_SLICE_DFL, enq_flags);
@@ -331,11 +350,15 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	}
 	classify_served_tier(p, taskc, llcc);
 
-	if (is_movable)
+	if (is_confined) {
+		queue_insert(p, taskc, llcc, queue_own(cpu), enq_flags);
+		path = STAT_PLACE_OWN;
+	} else if (is_movable) {
 		path = enqueue_movable(p, taskc, llcc, cpu, enq_flags);
-	else
+	} else {
 		path = enqueue_pinned(p, taskc, this_cpuc, cpuc, llcc,
 				      enq_flags);
+	}
 	if (path < NR_STAT_IDS)
 		stat_inc(this_cpuc, path);
 	if (path >= STAT_PLACE_OWN &&

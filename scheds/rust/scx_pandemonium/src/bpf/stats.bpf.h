@@ -18,6 +18,13 @@ static __always_inline void stat_inc(struct cpu_ctx *cpuc, enum stat_id id)
 	cpuc->stats.nr[id]++;
 }
 
+/* Add @amount to what is counted on the CPU of @cpuc as @id. */
+static __always_inline void stat_add(struct cpu_ctx *cpuc, enum stat_id id,
+				     u64 amount)
+{
+	cpuc->stats.nr[id] += amount;
+}
+
 /* Record a wait between wakeup and run of a task in @tier. */
 void stats_wakeup_latency(struct cpu_ctx *cpuc, u32 tier, u64 wait_ns);
 

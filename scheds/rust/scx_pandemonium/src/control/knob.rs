@@ -267,6 +267,14 @@ pub const KNOBS: &[Knob] = &[
         "the load, in `powersave`",
         "how many CPUs work keeps to, the small ones first; 0: all"
     ),
+    knob!(
+        nr_confined_cpus,
+        Unit::Cpus,
+        0,
+        8192,
+        "what tasks use that a rule confines",
+        "how many CPUs such tasks keep to, the small ones first; 0: all"
+    ),
 ];
 
 // None is missing: all of them are of one size, and no two have one name.

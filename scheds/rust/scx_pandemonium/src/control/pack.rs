@@ -6,6 +6,8 @@
 //! CPUs. The load is that of all CPUs: what found no place among the packed ones
 //! ran on others.
 //!
+//! The same goes for the tasks that a rule confines, by what these use.
+//!
 //! Not here: which CPUs these are (topology), what a task does that finds them busy
 //! (`src/bpf/pack.bpf.c`).
 
@@ -35,7 +37,12 @@ impl Pack {
     /// What follows from a sample in which `idle_pct` of the time of `nr_cpus` was
     /// idle.
     pub fn next(self, idle_pct: f64, nr_cpus: u32) -> Pack {
-        let busy_pct = (100.0 - idle_pct) * f64::from(nr_cpus);
+        self.next_for((100.0 - idle_pct) * f64::from(nr_cpus), nr_cpus)
+    }
+
+    /// What follows from a sample in which `busy_pct` of the time of a CPU was used,
+    /// by all that the CPUs are for.
+    pub fn next_for(self, busy_pct: f64, nr_cpus: u32) -> Pack {
         // A float that is too large becomes the largest number.
         let needed = (busy_pct / GROW_PCT).ceil() as u32;
         let fewer = self.nr_packed.saturating_sub(1);

@@ -216,6 +216,13 @@ impl Rules {
         together(&self.matches(facts))
     }
 
+    /// Whether one of them confines a program to few CPUs.
+    pub fn confine(&self) -> bool {
+        self.rules
+            .iter()
+            .any(|rule| rule.hint.confine == Some(true))
+    }
+
     /// Whether there is nothing to look for.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.ananicy.nr_rules() == 0

@@ -12,7 +12,7 @@ use super::files::Kind;
 use super::watch::Watch;
 use super::*;
 use crate::fuzz;
-use crate::hint::Tier;
+use crate::hint::{Source, Tier};
 
 /// A file that says something of `good` and of nothing else.
 const GOOD: &str = "[[rule]]\nname = \"good\"\nleast_tier = \"interactive\"\n";
@@ -151,6 +151,30 @@ cgroup = \"/user.slice\"
 weight_pct = 60
 ";
     assert_eq!(said(text, &Facts::default()), Hint::default());
+}
+
+#[test]
+fn a_later_rule_takes_a_confinement_back() {
+    let text = "\
+[[rule]]
+cgroup = \"/background.slice\"
+confine = true
+[[rule]]
+name = \"urgent\"
+confine = false
+";
+    let facts = |name: &str| Facts {
+        cgroup: Some("/background.slice/a".to_owned()),
+        ..program(name)
+    };
+    let hint = said(text, &facts("indexer"));
+    assert_eq!(hint.confine, Some(true));
+    assert_eq!(hint.to_string(), "confined to few CPUs");
+    assert_eq!(hint.to_bpf(Source::Rule).is_confined, 1);
+    let hint = said(text, &facts("urgent"));
+    assert_eq!(hint.to_string(), "on any CPU");
+    assert_eq!(hint.to_bpf(Source::Rule).is_confined, 0);
+    assert_eq!(said(text, &program("indexer")), Hint::default());
 }
 
 #[test]

@@ -14,8 +14,8 @@
 //!
 //! A rule matches a process for which each of its conditions holds: `name`,
 //! `path`, `cgroup`, `user`, `nice`. It says at least one of `least_tier`,
-//! `greatest_tier` and `weight_pct`. A rule with anything else in it is left out,
-//! and the others of its file count.
+//! `greatest_tier`, `weight_pct` and `confine`. A rule with anything else in it is
+//! left out, and the others of its file count.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -54,6 +54,7 @@ struct Written {
     least_tier: Option<Tier>,
     greatest_tier: Option<Tier>,
     weight_pct: Option<WeightPct>,
+    confine: Option<bool>,
 }
 
 /// One value or a list of them; `None` if the key is absent.
@@ -309,6 +310,7 @@ fn read_rule(value: Spanned<DeValue<'_>>, place: Place) -> Result<Rule, (Option<
             least_tier: written.least_tier,
             greatest_tier: written.greatest_tier,
             weight_pct: written.weight_pct.map(|pct| pct.0),
+            confine: written.confine,
         },
         names: written.name.0,
         paths: written.path.0,
@@ -324,7 +326,7 @@ fn read_rule(value: Spanned<DeValue<'_>>, place: Place) -> Result<Rule, (Option<
     let what = if is_for_all {
         "matches every program: name, path, cgroup, user or nice is needed"
     } else if rule.hint.is_empty() {
-        "says nothing: least_tier, greatest_tier or weight_pct is needed"
+        "says nothing: least_tier, greatest_tier, weight_pct or confine is needed"
     } else if let (Some(least), Some(greatest)) = (rule.hint.least_tier, rule.hint.greatest_tier)
         && least > greatest
     {

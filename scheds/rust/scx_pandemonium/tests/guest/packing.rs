@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The profile that packs work: fewer CPUs are used for a light load, small ones
 //! first, the same work is done as early as it has to be, and a full load has all
-//! CPUs.
+//! CPUs. And programs that a rule confines: to one CPU, and to more once they keep
+//! that busy.
 //!
 //! `light-load SECONDS TASKS PERIOD_US WORK_US` lets so many tasks wake that often and
 //! work that long each time, by plan and not after what came before; of period 0, all
@@ -40,8 +41,9 @@ const LOADS_COMM: &str = "next_comm=light ";
 struct Use {
     /// CPUs that were used in a window, on average.
     cpus: f64,
-    /// How often one left its idle task for a task of the load.
+    /// How often one left its idle task for a task of the load, and how many CPUs did.
     nr_exits: u64,
+    nr_left: usize,
     /// How long all were idle in times of [`LONG_US`] and more, in percent of one.
     long_idle_pct: u64,
     /// How many CPUs were not idle at a time, on average, in percent of one.
@@ -68,6 +70,7 @@ fn trace_idle(is_on: bool) -> Result<()> {
 fn use_in(trace: &str) -> Result<Use> {
     let mut found = Use::default();
     let mut events = Vec::new();
+    let mut left = BTreeSet::new();
     for line in trace.lines().filter(|line| !line.starts_with('#')) {
         let event = || {
             let (head, text) = line.split_once(": sched_switch: ")?;
@@ -79,9 +82,13 @@ fn use_in(trace: &str) -> Result<Use> {
         };
         let (at_us, cpu, is_exit, text) =
             event().with_context(|| format!("cannot read {line:?}"))?;
-        found.nr_exits += u64::from(is_exit && text.contains(LOADS_COMM));
+        if is_exit && text.contains(LOADS_COMM) {
+            found.nr_exits += 1;
+            left.insert(cpu);
+        }
         events.push((at_us, cpu, is_exit));
     }
+    found.nr_left = left.len();
     events.sort_unstable();
     let (Some(first), Some(last)) = (events.first(), events.last()) else {
         bail!("no CPU was idle");
@@ -143,6 +150,7 @@ fn a_trace_says_how_cpus_were_used() {
         Use {
             cpus: 1.0,
             nr_exits: 2,
+            nr_left: 2,
             long_idle_pct: 333,
             busy_pct: 66
         }
@@ -206,7 +214,7 @@ pub fn light_load(words: &[&str]) -> Result<String> {
         latest = latest.max(rounds.2);
     }
     Ok(json!({
-        "cpus": found.cpus, "exits": found.nr_exits, "long_idle_pct": found.long_idle_pct,
+        "cpus": found.cpus, "exits": found.nr_exits, "left": found.nr_left, "long_idle_pct": found.long_idle_pct,
         "busy_pct": found.busy_pct, "rounds": nr, "late": nr_late,
         "latest_us": latest.as_micros() as u64,
     })
@@ -303,6 +311,68 @@ fn packs(kernel: &Kernel) -> Result<()> {
     check_busy(&told)?;
     check_share(&told, "small", [2, 3])?;
     told.check_stops()
+}
+
+/// A light load of a program that no rule knows, then of one that is confined, on
+/// CPUs that are idle otherwise; then as many hogs as there are CPUs.
+const CONFINED_SCRIPT: &str = r#"
+mkdir -p /tmp/rules
+cat >/tmp/rules/1.toml <<EOF
+[[rule]]
+name = "indexer"
+confine = true
+EOF
+begin --rules /tmp/rules
+fact light "$(agent as stranger after 300 light-load 1 4 16000 2000)"
+fact light "$(agent as indexer after 300 light-load 1 4 16000 2000)"
+agent as indexer crowd 8 'hog*4' >/tmp/hogs &
+hogs=$!
+usleep 500000
+fact first "$(agent stats-of-ms 300)"
+usleep 5500000
+fact then "$(agent stats-of-ms 300)"
+wait $hogs || give_up 'the hogs failed'
+tell hogs /tmp/hogs
+fact explained "$("$SCHEDULER" rules explain $$ --rules /tmp/rules | tail -n 1)"
+stop INT
+"#;
+
+/// How far CPU time of confined tasks may be off what their CPUs have, in percent.
+const CONFINED_OFF_PCT: u64 = 10;
+
+fn confines(kernel: &Kernel) -> Result<()> {
+    let told = OURS.flat(kernel, NR_CPUS as u32)?.run(CONFINED_SCRIPT)?;
+    let [stranger, confined] = answers(&told, "light")?;
+    told.check_eq("CPUs of a stranger", number(&stranger, "left")?, NR_CPUS)?;
+    told.check_eq("CPUs that were confined to", number(&confined, "left")?, 1)?;
+    for key in ["rounds", "late"] {
+        told.check_eq(key, number(&confined, key)?, number(&stranger, key)?)?;
+    }
+    for (key, nr_cpus, knob) in [("first", 1, 1), ("then", NR_CPUS, 0)] {
+        let stats: Value = told.one(key)?;
+        let found = (
+            number(&stats, "nr_confined_cpus")?,
+            number(&stats, "confined_ms")?,
+        );
+        println!("{key}: CPUs for confined tasks, CPU time in 300 ms: {found:?}");
+        told.check_eq("CPUs for confined tasks", found.0, knob)?;
+        let due_ms = 300 * nr_cpus;
+        told.check(
+            found.1.abs_diff(due_ms) * 100 <= due_ms * CONFINED_OFF_PCT,
+            || format!("{key}: confined tasks used {} of {due_ms} ms", found.1),
+        )?;
+    }
+    told.check_stops()
+}
+
+#[test]
+fn a_confined_program_has_one_cpu_until_it_needs_more() -> Result<()> {
+    confines(&kernels::first()?)
+}
+
+#[test]
+fn a_confined_program_has_one_cpu_until_it_needs_more_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(confines)
 }
 
 #[test]

@@ -114,14 +114,14 @@ fn only_the_room_of_the_queues_counts_who_waits() -> Result<()> {
 }
 
 /// Names of the functions that a room's header declares or defines: all begin
-/// with the room's name, but for the counter of `stats`. Those of `context` are
+/// with the room's name, but for the counters of `stats`. Those of `context` are
 /// left out: every room may look things up.
 fn functions(room: &Room) -> BTreeSet<&str> {
     let prefix = format!("{}_", room.name);
     let header = room.header.as_str();
     let ends = header.match_indices('(').map(|(at, _)| &header[..at]);
     ends.map(|before| &before[before.trim_end_matches(is_word).len()..])
-        .filter(|name| name.starts_with(&prefix) || *name == "stat_inc")
+        .filter(|name| name.starts_with(&prefix) || ["stat_inc", "stat_add"].contains(name))
         .filter(|_| room.name != "context")
         .collect()
 }
