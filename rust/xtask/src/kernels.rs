@@ -83,6 +83,9 @@ pub fn main(args: &Args) -> Result<()> {
         true => usual.collect(),
         false => args.test.clone(),
     };
+    for test in &tests {
+        ensure_exists(test, &workspace, &tools)?;
+    }
     let mut rows = Vec::new();
     let offer = Offer::fetch()?;
     for release in offer.newest_of_each_series()? {
@@ -129,6 +132,21 @@ pub fn main(args: &Args) -> Result<()> {
 
 fn is_wanted(release: &str, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|start| release.starts_with(start))
+}
+
+/// A name that no test has would pass on every kernel.
+fn ensure_exists(test: &str, workspace: &Workspace, tools: &setup::Tools) -> Result<()> {
+    let mut command = workspace.guest_test(tools, test, Path::new(""));
+    command.args(["--skip", SKIPPED, "--list"]);
+    let mut is_known = false;
+    let status = process::follow(&mut command, |line| is_known |= line.ends_with(": test"))?;
+    ensure!(status.success(), "the guest tests cannot be built");
+    ensure!(
+        is_known,
+        "no guest test is called {test}; `cargo test --release -p scx_pandemonium --test guest \
+         -- --list` prints all names"
+    );
+    Ok(())
 }
 
 /// Run each of the tests on `kernel`.
