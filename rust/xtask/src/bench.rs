@@ -27,6 +27,17 @@ const PACKAGE_DIR: &str = "scheds/rust/scx_pandemonium";
 /// Its baseline, in that directory.
 const BASELINE: &str = "bench-baseline.json";
 
+/// Ours with one layer off or on, or in one profile: names of columns, and options.
+const LAYERS: &[(&str, &str)] = &[
+    ("no-adaptive", "--no-adaptive"),
+    ("adaptive-turns", "--adaptive-turns"),
+    ("no-procdb", "--no-procdb"),
+    ("gaming", "--profile gaming"),
+    ("lowlatency", "--profile lowlatency"),
+    ("powersave", "--profile powersave"),
+    ("server", "--profile server"),
+];
+
 /// The arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
@@ -34,6 +45,9 @@ pub struct Args {
     /// Run a few scenarios only and fail if a figure is worse than the committed baseline
     #[arg(long)]
     gate: bool,
+    /// Compare our scheduler with itself: each layer off or on, each profile
+    #[arg(long, conflicts_with = "gate")]
+    layers: bool,
     /// Passed on to `scx_bench guest`, or to `scx_bench gate` after `--gate`; there `--update`
     /// writes the baseline anew
     #[arg(
@@ -62,9 +76,14 @@ pub fn main(args: &Args) -> Result<()> {
     if let (None, Some(clang)) = (env::var_os("BPF_CLANG"), &tools.clang) {
         command.env("BPF_CLANG", clang);
     }
+    let layers = if args.layers { LAYERS } else { &[] };
     command
         .arg("guest")
         .args(schedulers(&args.rest, &ours.to_string_lossy()))
+        .args(layers.iter().flat_map(|(name, options)| {
+            let program = format!("{name}={} {options}", ours.display());
+            ["--sched".to_string(), program]
+        }))
         .args(["--command", "cargo xtask bench"]);
     if !has(&args.rest, "--subject") {
         command.args(["--subject", OURS]);
@@ -77,6 +96,9 @@ pub fn main(args: &Args) -> Result<()> {
         let dir = workspace.root().join(PACKAGE_DIR);
         let identity = identity::of(&workspace, &tools, PACKAGE, &dir)?;
         command.args(["--identity", &format!("{OURS}={identity}")]);
+        for (name, options) in layers {
+            command.args(["--identity", &format!("{name}={options} {identity}")]);
+        }
     }
     process::run(command.args(&args.rest))
 }
