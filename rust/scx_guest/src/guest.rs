@@ -247,7 +247,8 @@ impl Guest {
             Clock::Deterministic { .. } => steady::Core::claim(&default_cache_dir()?),
             Clock::Parallel | Clock::Kvm => None,
         };
-        let mut process = self.start(&initrd, &files, core.as_ref())?;
+        let kernel = self.kernel.direct_image()?;
+        let mut process = self.start(kernel.as_ref(), &initrd, &files, core.as_ref())?;
         let mut watcher = Watcher::new(&mark, self.is_scx_error_allowed);
         let end = self.watch(
             &mut process,
@@ -325,12 +326,19 @@ impl Guest {
         )
     }
 
-    fn start(&self, initrd: &File, files: &Files, core: Option<&steady::Core>) -> Result<Process> {
+    fn start(
+        &self,
+        kernel: Option<&File>,
+        initrd: &File,
+        files: &Files,
+        core: Option<&steady::Core>,
+    ) -> Result<Process> {
+        let image = self.kernel.image().to_string_lossy();
         let machine = Machine {
             topology: self.topology,
             memory_mib: self.memory_mib,
             clock: &self.clock,
-            kernel: &self.kernel.image().to_string_lossy(),
+            kernel: &kernel.map_or(image.into_owned(), path_of),
             initrd: &path_of(initrd),
             console: &path_of(&files.console),
             report: &path_of(&files.report),

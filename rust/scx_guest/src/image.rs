@@ -3,7 +3,8 @@
 //!
 //! *Which kernel is this file, and how was it built?* A bzImage carries its
 //! release in a header, and where CONFIG_IKCONFIG was set, its configuration in
-//! the compressed part. Not here: what follows from it (`kernel`).
+//! the compressed part. That part is the kernel itself, which a virtual machine may
+//! be able to enter ([`direct`]). Not here: what follows from it (`kernel`).
 
 use std::io::Read;
 
@@ -15,6 +16,9 @@ const VERSION: usize = 0x206;
 const KERNEL_VERSION: usize = 0x20e;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
+
+/// The note with the entry point of PVH, include/xen/interface/elfnote.h.
+const XEN_ELFNOTE_PHYS32_ENTRY: u32 = 18;
 
 const SECTOR_BYTES: usize = 512;
 const BOOT_FLAG_MAGIC: u16 = 0xaa55;
@@ -62,6 +66,19 @@ pub(crate) fn embedded_config(image: &[u8]) -> Option<String> {
         .read_to_string(&mut config)
         .ok()?;
     Some(config)
+}
+
+/// The kernel inside the image, if a virtual machine can enter it without the code
+/// that unpacks it: an ELF file that names an entry point for that (PVH).
+pub(crate) fn direct(image: &[u8]) -> Option<Vec<u8>> {
+    let kernel = decompress(payload(image)?)?;
+    let is_entry = |note: &goblin::elf::note::Note| {
+        note.name == "Xen" && note.n_type == XEN_ELFNOTE_PHYS32_ENTRY
+    };
+    let elf = goblin::elf::Elf::parse(&kernel).ok()?;
+    let mut notes = elf.iter_note_headers(&kernel)?;
+    let has_entry = notes.any(|note| note.is_ok_and(|note| is_entry(&note)));
+    has_entry.then_some(kernel)
 }
 
 /// The compressed kernel inside the image.
@@ -180,6 +197,51 @@ pub(crate) mod tests {
         for length in 0..image.len() {
             let _ = release(&image[..length]);
             assert_eq!(embedded_config(&image[..length]), None);
+        }
+    }
+
+    /// An ELF file with nothing but a note of this type.
+    fn elf_with_note(note_type: u32) -> Vec<u8> {
+        const HEADER_BYTES: u64 = 64;
+        const SEGMENT_BYTES: u64 = 56;
+        const PT_NOTE: u32 = 4;
+        let mut note = Vec::new();
+        for number in [4, 8, note_type] {
+            note.extend(number.to_le_bytes());
+        }
+        note.extend(b"Xen\0");
+        note.extend(0x100_0000u64.to_le_bytes());
+
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(16, 0);
+        elf.extend([2, 0, 62, 0, 1, 0, 0, 0]);
+        for number in [0, HEADER_BYTES, 0] {
+            elf.extend(number.to_le_bytes());
+        }
+        elf.extend(0u32.to_le_bytes());
+        for number in [HEADER_BYTES as u16, SEGMENT_BYTES as u16, 1, 0, 0, 0] {
+            elf.extend(number.to_le_bytes());
+        }
+        elf.extend(PT_NOTE.to_le_bytes());
+        elf.extend(4u32.to_le_bytes());
+        let (at, length) = (HEADER_BYTES + SEGMENT_BYTES, note.len() as u64);
+        for number in [at, 0, 0, length, length, 4] {
+            elf.extend(number.to_le_bytes());
+        }
+        elf.extend(note);
+        elf
+    }
+
+    #[test]
+    fn a_kernel_is_entered_directly_if_it_says_where() {
+        let kernel = elf_with_note(XEN_ELFNOTE_PHYS32_ENTRY);
+        let image = synthetic_image("6.18.0", &kernel);
+        assert_eq!(direct(&image), Some(kernel));
+        let other = elf_with_note(XEN_ELFNOTE_PHYS32_ENTRY + 1);
+        assert_eq!(direct(&synthetic_image("6.18.0", &other)), None);
+        assert_eq!(direct(&synthetic_image("6.18.0", b"no ELF file")), None);
+        for length in 0..image.len() {
+            let _ = direct(&image[..length]);
         }
     }
 

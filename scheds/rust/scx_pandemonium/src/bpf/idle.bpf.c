@@ -43,20 +43,31 @@ struct {
 	__type(value, struct lazy_timer);
 } wait_timers SEC(".maps");
 
-/* Wake an idle CPU for each of the first tasks of @dsq_id. */
-static void wake_for(u64 dsq_id)
+/*
+ * Wake an idle CPU for each of the first @nr_max tasks of @dsq_id. Return how
+ * many tasks there were.
+ *
+ * Seen by the verifier with any @nr_max: told of the number it would go round
+ * as often.
+ */
+__noinline u32 idle_wake_for(u64 dsq_id, u32 nr_max)
 {
 	struct task_struct *p;
 	u32 nr = 0;
 	s32 cpu;
 
+	/* To Linux 6.12 a timer's callback may sleep, since ops.init() may. */
+	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		if (nr >= nr_max)
+			break;
+		nr++;
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (cpu >= 0)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		if (++nr >= LOOK_MAX_TASKS)
-			break;
 	}
+	bpf_rcu_read_unlock();
+	return nr;
 }
 
 /*
@@ -68,11 +79,8 @@ static int wait_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 {
 	/* Before the look: a task that comes after it arms the timer again. */
 	lazy_timer_fired(timer);
-	/* To Linux 6.12 the callback may sleep, since ops.init() may. */
-	bpf_rcu_read_lock();
-	wake_for(queue_interactive(*key));
-	wake_for(queue_batch(*key));
-	bpf_rcu_read_unlock();
+	idle_wake_for(queue_interactive(*key), LOOK_MAX_TASKS);
+	idle_wake_for(queue_batch(*key), LOOK_MAX_TASKS);
 	return 0;
 }
 

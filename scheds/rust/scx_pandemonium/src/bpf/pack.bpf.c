@@ -91,20 +91,25 @@ static s32 claim_beyond(struct task_struct *p)
 	return cpu >= 0 ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 }
 
-/* Wake an idle CPU for each of the first tasks of @dsq_id. */
-static void wake_beyond(u64 dsq_id)
+/* As idle_wake_for(), also for the verifier. */
+__noinline u32 pack_wake_beyond(u64 dsq_id, u32 nr_max)
 {
 	struct task_struct *p;
 	u32 nr = 0;
 	s32 cpu;
 
+	/* To Linux 6.12 a timer's callback may sleep, since ops.init() may. */
+	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		if (nr >= nr_max)
+			break;
+		nr++;
 		cpu = claim_beyond(p);
 		if (cpu >= 0)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		if (++nr >= PACK_LOOK_TASKS)
-			break;
 	}
+	bpf_rcu_read_unlock();
+	return nr;
 }
 
 /* A task has waited in domain @key for long enough, others came after it. */
@@ -112,11 +117,8 @@ static int pack_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 {
 	/* Before the look: a task that comes after it arms the timer again. */
 	lazy_timer_fired(timer);
-	/* To Linux 6.12 the callback may sleep, since ops.init() may. */
-	bpf_rcu_read_lock();
-	wake_beyond(queue_interactive(*key));
-	wake_beyond(queue_batch(*key));
-	bpf_rcu_read_unlock();
+	pack_wake_beyond(queue_interactive(*key), PACK_LOOK_TASKS);
+	pack_wake_beyond(queue_batch(*key), PACK_LOOK_TASKS);
 	return 0;
 }
 

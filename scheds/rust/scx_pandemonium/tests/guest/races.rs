@@ -189,7 +189,9 @@ fn happen(kind: &str, pid: i32, tid: i32, nr_cpus: usize, random: &mut Random) -
             set_class(classes[random.below(classes.len())], 0)
         }
         "real_time" => {
-            let done = set_class(libc::SCHED_FIFO, 1);
+            // A child that it makes meanwhile would be real-time work for good: where it
+            // keeps to the CPU of a reader of RCU, no CPU can go offline any more.
+            let done = set_class(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1);
             thread::sleep(MOMENT);
             done & set_class(libc::SCHED_OTHER, 0)
         }
