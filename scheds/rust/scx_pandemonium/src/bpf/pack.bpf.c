@@ -42,35 +42,26 @@ static struct bpf_cpumask *usable_span(struct task_struct *p, u32 nr)
 	return mask;
 }
 
-static struct bpf_cpumask *packed_cpus(struct task_struct *p)
+bool pack_fits(struct task_struct *p __arg_trusted, u32 nr)
 {
-	return usable_span(p, knobs.nr_packed_cpus);
+	return usable_span(p, nr);
 }
 
-bool pack_holds_task(struct task_struct *p __arg_trusted)
+s32 pack_claim_cpu(struct task_struct *p __arg_trusted, u32 nr, s32 prev_cpu)
 {
-	return packed_cpus(p);
-}
+	struct bpf_cpumask *mask = usable_span(p, nr);
 
-/* Claim an idle CPU of @mask, @prev_cpu if that is one, or return -EBUSY. */
-static s32 claim_among(struct bpf_cpumask *mask, s32 prev_cpu)
-{
 	if (!mask)
-		return -EBUSY;
+		return -EINVAL;
 	if (bpf_cpumask_test_cpu(prev_cpu, cast_mask(mask)) &&
 	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
 		return prev_cpu;
 	return scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
 }
 
-s32 pack_claim_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
-{
-	return claim_among(packed_cpus(p), prev_cpu);
-}
-
 s32 pack_wait_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
-	struct bpf_cpumask *mask = packed_cpus(p);
+	struct bpf_cpumask *mask = usable_span(p, knobs.nr_packed_cpus);
 
 	if (!mask || bpf_cpumask_test_cpu(prev_cpu, cast_mask(mask)))
 		return prev_cpu;
@@ -138,30 +129,16 @@ int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
 	return 0;
 }
 
-static struct bpf_cpumask *confined_cpus(struct task_struct *p)
+s32 pack_confined_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
-	return usable_span(p, knobs.nr_confined_cpus);
-}
-
-bool pack_confines_task(struct task_struct *p __arg_trusted)
-{
-	return confined_cpus(p);
-}
-
-s32 pack_claim_confined_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
-{
-	return claim_among(confined_cpus(p), prev_cpu);
-}
-
-s32 pack_wait_confined_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
-{
-	struct bpf_cpumask *mask = confined_cpus(p);
+	u32 nr = knobs.nr_confined_cpus;
+	struct bpf_cpumask *mask = usable_span(p, nr);
 	struct cpu_ctx *cpuc, *otherc;
 	s32 cpu;
 
 	if (!mask)
-		return -EBUSY;
-	cpu = claim_among(mask, prev_cpu);
+		return -EINVAL;
+	cpu = pack_claim_cpu(p, nr, prev_cpu);
 	if (cpu >= 0) {
 		/* Sent once we are out of ops.enqueue(), where @p is queued. */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

@@ -38,45 +38,32 @@
 /* Make the masks and the timers. Return 0 or a negative error. */
 s32 pack_init(void);
 
-/* Return whether @p keeps to few CPUs at present; pack_holds() asks. */
-bool pack_holds_task(struct task_struct *p);
+/* Return whether @p may use all of the first @nr CPUs; there are that many. */
+bool pack_fits(struct task_struct *p, u32 nr);
 
 /*
- * Claim an idle one of these CPUs for @p, @prev_cpu if it is one. Return it, or
- * -EBUSY.
+ * Claim an idle one of the first @nr CPUs for @p, @prev_cpu if it is one.
+ * Return it, -EBUSY, or -EINVAL if @p may not use all of them.
  */
-s32 pack_claim_cpu(struct task_struct *p, s32 prev_cpu);
-
-/* Return whether @p, which a rule confines, can be; pack_confines() asks. */
-bool pack_confines_task(struct task_struct *p);
-
-/* pack_claim_cpu() for a confined task. */
-s32 pack_claim_confined_cpu(struct task_struct *p, s32 prev_cpu);
+s32 pack_claim_cpu(struct task_struct *p, u32 nr, s32 prev_cpu);
 
 /*
  * Return the CPU in whose own queue confined @p is to wait: an idle one, which
- * is woken, else the less crowded of two. -EBUSY if that went offline.
+ * is woken, else the less crowded of two. -EBUSY if that went offline, -EINVAL
+ * if @p may not use all CPUs that it should keep to.
  */
-s32 pack_wait_confined_cpu(struct task_struct *p, s32 prev_cpu);
+s32 pack_confined_cpu(struct task_struct *p, s32 prev_cpu);
 
-/* Return one of these CPUs, in whose domain @p waits: @prev_cpu if it can. */
+/* Return a packed CPU, in whose domain @p waits: @prev_cpu if it is one. */
 s32 pack_wait_cpu(struct task_struct *p, s32 prev_cpu);
 
-/* @p waits in domain @llc_idx for one of these CPUs: bound its wait. */
+/* @p waits in domain @llc_idx for a packed CPU: bound its wait. */
 int pack_bound_wait(struct task_struct *p, u32 llc_idx);
 
-/* The same. Where nothing is packed it costs a load. */
-static __always_inline bool pack_holds(struct task_struct *p)
+/* Return whether the task of @taskc should keep to few CPUs by a rule. */
+static __always_inline bool pack_confines(const struct task_ctx *taskc)
 {
-	return knobs.nr_packed_cpus && pack_holds_task(p);
-}
-
-/* Return whether @p keeps to few CPUs by a rule; without, it costs a load. */
-static __always_inline bool pack_confines(struct task_struct *p,
-					  const struct task_ctx *taskc)
-{
-	return taskc->hint.known.is_confined && knobs.nr_confined_cpus &&
-	       pack_confines_task(p);
+	return taskc->hint.known.is_confined && knobs.nr_confined_cpus;
 }
 
 /* Return whether @p, which runs on @cpu, keeps to other CPUs by a rule. */
@@ -85,7 +72,7 @@ static __always_inline bool pack_expels(struct task_struct *p,
 {
 	const struct cpu_topo *topo;
 
-	if (!pack_confines(p, taskc))
+	if (!pack_confines(taskc) || !pack_fits(p, knobs.nr_confined_cpus))
 		return false;
 	topo = try_lookup_cpu_topo(cpu);
 	return topo && topo->pack_rank >= knobs.nr_confined_cpus;

@@ -84,11 +84,20 @@ static s32 place_on(struct task_struct *p, struct task_ctx *taskc,
 	return cpu;
 }
 
+/* Claim an idle packed CPU for @p. -EINVAL if it does not keep to them. */
+static s32 claim_packed(struct task_struct *p, s32 prev_cpu)
+{
+	if (!knobs.nr_packed_cpus)
+		return -EINVAL;
+	return pack_claim_cpu(p, knobs.nr_packed_cpus, prev_cpu);
+}
+
 /* ops.select_cpu(): claim an idle CPU for @p. Return it, or -EBUSY. */
 static s32 claim_idle(struct task_struct *p, s32 prev_cpu)
 {
-	return pack_holds(p) ? pack_claim_cpu(p, prev_cpu)
-			     : idle_select_cpu(p, prev_cpu);
+	s32 cpu = claim_packed(p, prev_cpu);
+
+	return cpu == -EINVAL ? idle_select_cpu(p, prev_cpu) : cpu;
 }
 
 /* Give @p, from ops.select_cpu(), this CPU, that of @cpuc. Return it. */
@@ -123,7 +132,7 @@ static s32 hand_off(struct task_struct *p, struct task_ctx *taskc,
 __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 			      u64 wake_flags)
 {
-	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
+	s32 this_cpu = bpf_get_smp_processor_id(), cpu = -EINVAL;
 	struct task_ctx *taskc = try_lookup_task(p), *wakerc;
 	struct cpu_ctx *cpuc = lookup_cpu(this_cpu);
 	struct cpu_ctx *prev_cpuc = lookup_cpu(prev_cpu);
@@ -150,12 +159,12 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 		classify_admit(taskc, wakerc, llcc, now);
 	classify_served_tier(p, taskc, llcc);
 
-	if (pack_confines(p, taskc)) {
-		cpu = pack_claim_confined_cpu(p, prev_cpu);
-		return cpu < 0 ? prev_cpu
-			       : place_on(p, taskc, cpuc, llcc, cpu,
-					  STAT_PLACE_IDLE);
-	}
+	if (pack_confines(taskc))
+		cpu = pack_claim_cpu(p, knobs.nr_confined_cpus, prev_cpu);
+	if (cpu >= 0)
+		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
+	if (cpu == -EBUSY)
+		return prev_cpu;
 
 	if (may_hand_off && is_sync &&
 	    handoff_is_due(taskc, wakerc, cpuc, llcc, true))
@@ -175,7 +184,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_PREEMPT);
 	if (taskc->classify.woken_by_batch)
 		slice_hurry_waker(cpuc, taskc->share.vtime);
-	return pack_holds(p) ? pack_wait_cpu(p, prev_cpu) : prev_cpu;
+	return knobs.nr_packed_cpus ? pack_wait_cpu(p, prev_cpu) : prev_cpu;
 }
 
 /*
@@ -276,15 +285,12 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 static s32 claim_for_queued(struct task_struct *p, struct task_ctx *taskc,
 			    struct llc_ctx *llcc, s32 cpu, bool is_movable)
 {
-	bool is_packed = is_movable && pack_holds(p);
-	s32 target;
+	s32 target = is_movable ? claim_packed(p, cpu) : -EINVAL;
 
-	if (is_packed) {
-		target = pack_claim_cpu(p, cpu);
-		if (target < 0)
-			pack_bound_wait(p, llcc->topo.idx);
+	if (target == -EBUSY)
+		pack_bound_wait(p, llcc->topo.idx);
+	if (target != -EINVAL)
 		return target;
-	}
 	if (scx_bpf_test_and_clear_cpu_idle(cpu))
 		return cpu;
 	if (!is_movable)
@@ -315,19 +321,17 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	struct cpu_ctx *this_cpuc = lookup_cpu(bpf_get_smp_processor_id());
 	struct task_ctx *taskc = try_lookup_task(p);
 	bool is_wakeup = enq_flags & SCX_ENQ_WAKEUP;
-	bool is_movable = !is_pinned(p, enq_flags), is_confined = false;
-	s32 cpu = scx_bpf_task_cpu(p), confined_cpu;
+	bool is_movable = !is_pinned(p, enq_flags);
+	s32 cpu = scx_bpf_task_cpu(p), confined_cpu = -EINVAL;
 	struct cpu_ctx *cpuc;
 	struct llc_ctx *llcc;
 	enum stat_id path;
 
-	if (is_movable && taskc && pack_confines(p, taskc)) {
-		confined_cpu = pack_wait_confined_cpu(p, cpu);
-		is_confined = confined_cpu >= 0;
-		if (is_confined) {
-			cpu = confined_cpu;
-			is_movable = false;
-		}
+	if (is_movable && taskc && pack_confines(taskc))
+		confined_cpu = pack_confined_cpu(p, cpu);
+	if (confined_cpu >= 0) {
+		cpu = confined_cpu;
+		is_movable = false;
 	}
 	cpuc = lookup_cpu(cpu);
 	llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
@@ -350,7 +354,7 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	}
 	classify_served_tier(p, taskc, llcc);
 
-	if (is_confined) {
+	if (confined_cpu >= 0) {
 		queue_insert(p, taskc, llcc, queue_own(cpu), enq_flags);
 		path = STAT_PLACE_OWN;
 	} else if (is_movable) {
