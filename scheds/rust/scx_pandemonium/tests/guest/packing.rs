@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 
 use crate::idle::{FAKE, HOGS, check_busy, check_share};
 use crate::ours::OURS;
-use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::trace::TRACING;
 use crate::support::work::{join, sleep_until, spawn, work};
+use crate::support::{crowd, kernels};
 
 const NR_CPUS: u64 = 4;
 
@@ -214,8 +214,9 @@ pub fn light_load(words: &[&str]) -> Result<String> {
         latest = latest.max(rounds.2);
     }
     Ok(json!({
-        "cpus": found.cpus, "exits": found.nr_exits, "left": found.nr_left, "long_idle_pct": found.long_idle_pct,
-        "busy_pct": found.busy_pct, "rounds": nr, "late": nr_late,
+        "cpus": found.cpus, "exits": found.nr_exits, "left": found.nr_left,
+        "long_idle_pct": found.long_idle_pct, "busy_pct": found.busy_pct,
+        "rounds": nr, "late": nr_late,
         "latest_us": latest.as_micros() as u64,
     })
     .to_string())
@@ -325,30 +326,44 @@ EOF
 begin --rules /tmp/rules
 fact light "$(agent as stranger after 300 light-load 1 4 16000 2000)"
 fact light "$(agent as indexer after 300 light-load 1 4 16000 2000)"
-agent as indexer crowd 8 'hog*4' >/tmp/hogs &
+agent as indexer crowd 5 'hog*2' >/tmp/hogs &
 hogs=$!
 usleep 500000
+fact explained "$("$SCHEDULER" rules explain $(pidof indexer) --rules /tmp/rules | tail -n 1)"
 fact first "$(agent stats-of-ms 300)"
-usleep 5500000
+usleep 3000000
 fact then "$(agent stats-of-ms 300)"
 wait $hogs || give_up 'the hogs failed'
 tell hogs /tmp/hogs
-fact explained "$("$SCHEDULER" rules explain $$ --rules /tmp/rules | tail -n 1)"
 stop INT
 "#;
+
+const CONFINED_NR_CPUS: u64 = 2;
 
 /// How far CPU time of confined tasks may be off what their CPUs have, in percent.
 const CONFINED_OFF_PCT: u64 = 10;
 
+/// How long a confined hog may wait for another on one CPU.
+const CONFINED_WAIT_MAX: Duration = Duration::from_millis(200);
+
 fn confines(kernel: &Kernel) -> Result<()> {
-    let told = OURS.flat(kernel, NR_CPUS as u32)?.run(CONFINED_SCRIPT)?;
+    let world = OURS.flat(kernel, CONFINED_NR_CPUS as u32)?;
+    let told = world.run(CONFINED_SCRIPT)?;
     let [stranger, confined] = answers(&told, "light")?;
-    told.check_eq("CPUs of a stranger", number(&stranger, "left")?, NR_CPUS)?;
+    let nr_cpus = CONFINED_NR_CPUS;
+    told.check_eq("CPUs of a stranger", number(&stranger, "left")?, nr_cpus)?;
     told.check_eq("CPUs that were confined to", number(&confined, "left")?, 1)?;
     for key in ["rounds", "late"] {
         told.check_eq(key, number(&confined, key)?, number(&stranger, key)?)?;
     }
-    for (key, nr_cpus, knob) in [("first", 1, 1), ("then", NR_CPUS, 0)] {
+    let explained: String = told.one("explained")?;
+    told.check_eq(
+        "the hogs",
+        explained.as_str(),
+        "together: confined to few CPUs",
+    )?;
+    crowd::check(&told, "hogs", CONFINED_WAIT_MAX)?;
+    for (key, nr_cpus, knob) in [("first", 1, 1), ("then", nr_cpus, 0)] {
         let stats: Value = told.one(key)?;
         let found = (
             number(&stats, "nr_confined_cpus")?,
