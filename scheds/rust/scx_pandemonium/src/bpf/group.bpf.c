@@ -65,24 +65,29 @@ static bool add_to_sum(s64 *sum, s64 delta)
 }
 
 /*
- * Let the parent of group @idx count it in @llcc as it is by now, and so on
+ * Let the parent of group @idx count it in domain @llc_idx as it is by now, and so on
  * upwards as far as anything changes.
  *
  * It is called after each change of what it looks at, so the last of several
  * callers sees what all of them did.
+ *
+ * Not static, so that the verifier walks it once and not at each call.
  */
-static void update_parents(u32 idx, struct llc_ctx *llcc)
+__noinline int group_update_parents(u32 idx, u32 llc_idx)
 {
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	struct group_sum *own;
 	struct group *group;
 	s64 delta, *parent_sum;
 	u32 i, weight;
 
+	if (!llcc)
+		return -ENOENT;
 	bpf_for(i, 0, GROUP_DEPTH_MAX) {
 		if (idx == GROUP_ROOT)
 			break;
 		group = lookup_group(idx);
-		own = lookup_sum(idx, llcc->topo.idx);
+		own = lookup_sum(idx, llc_idx);
 		if (!group || !own)
 			break;
 		parent_sum = lookup_sum_in(group->parent, llcc);
@@ -99,20 +104,16 @@ static void update_parents(u32 idx, struct llc_ctx *llcc)
 			break;
 		idx = group->parent;
 	}
+	return 0;
 }
 
 /* The same in all domains. */
 static void update_parents_everywhere(u32 idx)
 {
-	struct llc_ctx *llcc;
 	u32 i;
 
-	bpf_for(i, 0, nr_llcs) {
-		llcc = lookup_llc(i);
-		if (!llcc)
-			break;
-		update_parents(idx, llcc);
-	}
+	bpf_for(i, 0, nr_llcs)
+		group_update_parents(idx, i);
 }
 
 __hidden u32 group_depth(u32 idx)
@@ -172,7 +173,7 @@ __hidden void group_join(struct task_ctx *taskc, struct llc_ctx *llcc,
 	if (idx == GROUP_ROOT)
 		__sync_fetch_and_add(sum, delta);
 	else if (add_to_sum(sum, delta))
-		update_parents(idx, llcc);
+		group_update_parents(idx, llcc->topo.idx);
 }
 
 __hidden void group_leave(struct task_ctx *taskc, struct llc_ctx *llcc)
@@ -190,18 +191,25 @@ __hidden void group_move_task(struct task_ctx *taskc, struct llc_ctx *llcc,
 	group_join(taskc, llcc, weight);
 }
 
+/* What group_weigh() returns beside the weight: all in the group is idle. */
+#define GROUP_WEIGH_IDLE (1ULL << 32)
+
 /*
- * Return the weight of the task of @taskc in its group of @llcc, from its own,
+ * Return the weight of a task in group @idx of domain @llc_idx, from its own,
  * @weight, level by level. A group that is idle makes all in it idle.
+ *
+ * Not static, as group_update_parents().
  */
-static u32 weight_in_hierarchy(struct task_ctx *taskc, struct llc_ctx *llcc,
-			       u32 weight)
+__noinline u64 group_weigh(u32 idx, u32 llc_idx, u32 weight)
 {
-	u32 i, idx = taskc->group.idx, own = weight, is_idle = 0;
-	u64 part = part_whole();
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
+	u64 part = part_whole(), idle = 0;
+	u32 i, own = weight;
 	struct group *group;
 	s64 *sum;
 
+	if (!llcc)
+		return weight;
 	bpf_for(i, 0, GROUP_DEPTH_MAX + 1) {
 		sum = lookup_sum_in(idx, llcc);
 		if (!sum)
@@ -213,16 +221,18 @@ static u32 weight_in_hierarchy(struct task_ctx *taskc, struct llc_ctx *llcc,
 		if (!group)
 			break;
 		own = group->weight;
-		is_idle |= group->is_idle;
+		if (group->is_idle)
+			idle = GROUP_WEIGH_IDLE;
 		idx = group->parent;
 	}
-	taskc->group.is_idle = is_idle;
-	return part_weight(part, READ_ONCE(llcc->group.runnable_weight));
+	return part_weight(part, READ_ONCE(llcc->group.runnable_weight)) | idle;
 }
 
 __hidden u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc,
 			  u32 weight)
 {
+	u64 weighed;
+
 	/* All that is runnable is in the root. */
 	if (taskc->group.idx == GROUP_ROOT &&
 	    READ_ONCE(llcc->group.root_sum) ==
@@ -230,5 +240,7 @@ __hidden u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc,
 		taskc->group.is_idle = 0;
 		return weight;
 	}
-	return weight_in_hierarchy(taskc, llcc, weight);
+	weighed = group_weigh(taskc->group.idx, llcc->topo.idx, weight);
+	taskc->group.is_idle = !!(weighed & GROUP_WEIGH_IDLE);
+	return weighed;
 }
