@@ -1,4 +1,4 @@
-//! Compiles the one program of ours that runs inside the guest before the script.
+//! Compiles the programs of ours that every guest has.
 //!
 //! It is C without a C library, so that a compiler is all that is needed: the
 //! static C library is a package of its own on many distributions.
@@ -7,14 +7,23 @@ use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let source = "guest/clock.c";
-    println!("cargo::rerun-if-changed={source}");
+const PROGRAMS: &[&str] = &["clock", "hog"];
 
+fn main() -> Result<(), Box<dyn Error>> {
     if env::var("CARGO_CFG_TARGET_ARCH")? != "x86_64" {
         return Err("scx_guest runs x86-64 guests and is built for x86-64 hosts only".into());
     }
-    let output = PathBuf::from(env::var("OUT_DIR")?).join("guest-clock");
+    for name in PROGRAMS {
+        compile(name)?;
+    }
+    Ok(())
+}
+
+/// Compile `guest/NAME.c` to `guest-NAME`.
+fn compile(name: &str) -> Result<(), Box<dyn Error>> {
+    let source = format!("guest/{name}.c");
+    println!("cargo::rerun-if-changed={source}");
+    let output = PathBuf::from(env::var("OUT_DIR")?).join(format!("guest-{name}"));
     let status = cc::Build::new()
         .opt_level(2)
         .get_compiler()
@@ -34,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ])
         .args(["-Wl,--build-id=none", "-s", "-o"])
         .arg(&output)
-        .arg(source)
+        .arg(&source)
         .status()?;
     if !status.success() {
         return Err(format!("the C compiler could not build {source}: {status}").into());

@@ -20,6 +20,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use sha2::{Digest, Sha256};
 
 use crate::console::{Verdict, Watcher};
+use crate::image::NO_OP;
 use crate::initramfs::{self, Root};
 use crate::qemu::{self, Machine};
 use crate::{Error, Failure, Kernel, Result, Topology, default_cache_dir, progress, steady};
@@ -54,6 +55,7 @@ const DIGEST_BYTES: usize = 16;
 const INIT: &str = include_str!("../guest/init.sh");
 const GUEST_CLOCK_SOURCE: &str = include_str!("../guest/clock.c");
 const GUEST_CLOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-clock"));
+const GUEST_HOG: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-hog"));
 
 /// What the guest's time is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -248,7 +250,7 @@ impl Guest {
             Clock::Parallel | Clock::Kvm => None,
         };
         let kernel = self.kernel.direct_image()?;
-        let mut process = self.start(kernel.as_ref(), &initrd, &files, core.as_ref())?;
+        let mut process = self.start(kernel.as_deref(), &initrd, &files, core.as_ref())?;
         let mut watcher = Watcher::new(&mark, self.is_scx_error_allowed);
         let end = self.watch(
             &mut process,
@@ -305,6 +307,7 @@ impl Guest {
             root.add_bytes(&path, config.into())?;
         }
         root.add_bytes("/bin/guest-clock", GUEST_CLOCK.to_vec())?;
+        root.add_bytes("/bin/guest-hog", GUEST_HOG.to_vec())?;
         root.add_bytes("/init", INIT.into())?;
         root.add_bytes("/script", script.into())?;
         let settings = self.settings(mark, &root.library_path());
@@ -592,8 +595,9 @@ fn phase_us(seed: u64) -> u64 {
 }
 
 /// What every deterministic guest of this version has in common, in words that are
-/// equal where it is: a digest of /init, of the clock and its parameters, of QEMU's
-/// options and of the kernel's words; and which busybox is its shell.
+/// equal where it is: a digest of /init, of the clock and its parameters, of what is
+/// changed in a kernel, of QEMU's options and of the kernel's words; and which busybox
+/// is its shell.
 ///
 /// # Errors
 ///
@@ -612,7 +616,7 @@ pub fn describe_setup() -> Result<String> {
     };
     let phases: Vec<u64> = (0..8).map(phase_us).collect();
     let parts = format!(
-        "{INIT}\0{GUEST_CLOCK_SOURCE}\0{PIT_DIVISOR} {phases:?}\0{:?}\0{:?}",
+        "{INIT}\0{GUEST_CLOCK_SOURCE}\0{PIT_DIVISOR} {phases:?}\0{NO_OP:?}\0{:?}\0{:?}",
         qemu::command(&machine),
         Root::skeleton()
     );

@@ -4,7 +4,8 @@
 //! *Which kernel is this file, and how was it built?* A bzImage carries its
 //! release in a header, and where CONFIG_IKCONFIG was set, its configuration in
 //! the compressed part. That part is the kernel itself, which a virtual machine may
-//! be able to enter ([`direct`]). Not here: what follows from it (`kernel`).
+//! be able to enter ([`direct`]), and whose start-up code waits too expensively for an
+//! emulated one ([`keep_turn`]). Not here: what follows from it (`kernel`).
 
 use std::io::Read;
 
@@ -19,6 +20,16 @@ const PAYLOAD_LENGTH: usize = 0x24c;
 
 /// The note with the entry point of PVH, include/xen/interface/elfnote.h.
 const XEN_ELFNOTE_PHYS32_ENTRY: u32 = 18;
+
+/// The code that runs only while the kernel starts.
+const STARTUP_CODE: &str = ".init.text";
+
+/// PAUSE, and a no-op of the same length.
+const PAUSE: [u8; 2] = [0xf3, 0x90];
+pub(crate) const NO_OP: [u8; 2] = [0x66, 0x90];
+const RDTSC: [u8; 2] = [0x0f, 0x31];
+/// A jump by the number of bytes in the next one.
+const JMP: u8 = 0xeb;
 
 const SECTOR_BYTES: usize = 512;
 const BOOT_FLAG_MAGIC: u16 = 0xaa55;
@@ -79,6 +90,51 @@ pub(crate) fn direct(image: &[u8]) -> Option<Vec<u8>> {
     let mut notes = elf.iter_note_headers(&kernel)?;
     let has_entry = notes.any(|note| note.is_ok_and(|note| is_entry(&note)));
     has_entry.then_some(kernel)
+}
+
+/// Let a CPU that waits for a moment of the TSC in the start-up code of `kernel`, an
+/// ELF file, keep its turn: a no-op instead of PAUSE in each loop that ends with PAUSE
+/// and reads the TSC. Returns how many there were.
+///
+/// At PAUSE an emulated CPU gives way to every other one. The kernel calibrates the
+/// timer of the first CPU for a tenth of a second in such a loop, and to go round the
+/// CPUs ten million times was most of what a boot cost the host.
+pub(crate) fn keep_turn(kernel: &mut [u8]) -> usize {
+    let Some((start, length)) = section(kernel, STARTUP_CODE) else {
+        return 0;
+    };
+    let Some(code) = start
+        .checked_add(length)
+        .and_then(|end| kernel.get_mut(start..end))
+    else {
+        return 0;
+    };
+    let is_loop = |at: usize| {
+        let Some(&[first, second, JMP, distance]) = code.get(at..at + 4) else {
+            return false;
+        };
+        let begin = (at + 4).checked_add_signed(distance.cast_signed().into());
+        [first, second] == PAUSE
+            && begin.is_some_and(|begin| {
+                begin < at && code[begin..at].windows(RDTSC.len()).any(|two| two == RDTSC)
+            })
+    };
+    let loops: Vec<usize> = (0..code.len()).filter(|&at| is_loop(at)).collect();
+    for &at in &loops {
+        code[at..at + NO_OP.len()].copy_from_slice(&NO_OP);
+    }
+    loops.len()
+}
+
+/// Where section `name` of an ELF file begins, and its length.
+fn section(elf: &[u8], name: &str) -> Option<(usize, usize)> {
+    let parsed = goblin::elf::Elf::parse(elf).ok()?;
+    let header = parsed
+        .section_headers
+        .iter()
+        .find(|header| parsed.shdr_strtab.get_at(header.sh_name) == Some(name))?;
+    let start = usize::try_from(header.sh_offset).ok()?;
+    Some((start, usize::try_from(header.sh_size).ok()?))
 }
 
 /// The compressed kernel inside the image.
@@ -242,6 +298,82 @@ pub(crate) mod tests {
         assert_eq!(direct(&synthetic_image("6.18.0", b"no ELF file")), None);
         for length in 0..image.len() {
             let _ = direct(&image[..length]);
+        }
+    }
+
+    /// An ELF file with one section, and its name.
+    fn elf_with_code(name: &str, code: &[u8]) -> Vec<u8> {
+        const HEADER_BYTES: u64 = 64;
+        const SECTION_BYTES: u16 = 64;
+        let names = format!("\0{name}\0");
+        let code_at = HEADER_BYTES + names.len() as u64;
+        let sections_at = code_at + code.len() as u64;
+
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(16, 0);
+        elf.extend([2, 0, 62, 0, 1, 0, 0, 0]);
+        for number in [0, 0, sections_at] {
+            elf.extend(number.to_le_bytes());
+        }
+        elf.extend(0u32.to_le_bytes());
+        for number in [HEADER_BYTES as u16, 0, 0, SECTION_BYTES, 3, 2] {
+            elf.extend(number.to_le_bytes());
+        }
+        elf.extend(names.as_bytes());
+        elf.extend(code);
+        let parts = [
+            (0u32, 0u32, 0, 0),
+            (1, 1, code_at, code.len() as u64),
+            (0, 3, HEADER_BYTES, names.len() as u64),
+        ];
+        for (name, kind, offset, size) in parts {
+            elf.extend(name.to_le_bytes());
+            elf.extend(kind.to_le_bytes());
+            for number in [0, 0, offset, size, 0, 0, 0] {
+                elf.extend(number.to_le_bytes());
+            }
+        }
+        elf
+    }
+
+    /// `before`, PAUSE, and a jump back to the start of `before`.
+    fn loop_with_pause(before: &[u8]) -> Vec<u8> {
+        let mut code = before.to_vec();
+        code.extend(PAUSE);
+        let distance = -i8::try_from(code.len() + 2).unwrap();
+        code.extend([JMP, distance.cast_unsigned()]);
+        code
+    }
+
+    #[test]
+    fn a_cpu_that_waits_for_the_tsc_at_the_start_keeps_its_turn() {
+        let reads = loop_with_pause(&[0x90, 0x0f, 0x31, 0x72, 0x14]);
+        let mut changed = reads.clone();
+        changed[5..7].copy_from_slice(&NO_OP);
+        let mut elf = elf_with_code(STARTUP_CODE, &reads);
+        assert_eq!(keep_turn(&mut elf), 1);
+        assert_eq!(elf, elf_with_code(STARTUP_CODE, &changed));
+    }
+
+    #[test]
+    fn other_loops_and_other_code_stay_as_they_are() {
+        let reads = loop_with_pause(&[0x0f, 0x31]);
+        let waits = loop_with_pause(&[0x83, 0x3d, 0, 0]);
+        let mut forward = reads.clone();
+        *forward.last_mut().unwrap() = 4;
+        for (name, code) in [
+            (".text", &reads),
+            (STARTUP_CODE, &waits),
+            (STARTUP_CODE, &forward),
+        ] {
+            let before = elf_with_code(name, code);
+            let mut elf = before.clone();
+            assert_eq!(keep_turn(&mut elf), 0, "{name} {code:x?}");
+            assert_eq!(elf, before);
+        }
+        let elf = elf_with_code(STARTUP_CODE, &reads);
+        for length in 0..elf.len() {
+            keep_turn(&mut elf[..length].to_vec());
         }
     }
 

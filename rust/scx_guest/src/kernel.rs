@@ -22,11 +22,13 @@
 //! A kernel that is known to have no sched_ext is refused here; one that does
 //! not say is found out when it boots.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 
@@ -90,13 +92,28 @@ impl Kernel {
     }
 
     /// The kernel without the code that unpacks it, in a file that has no name, if it
-    /// can be entered directly: unpacking takes a third of a boot.
-    pub(crate) fn direct_image(&self) -> Result<Option<File>> {
+    /// can be entered directly: unpacking takes a third of a boot. This process does
+    /// it once for each image.
+    pub(crate) fn direct_image(&self) -> Result<Option<Arc<File>>> {
+        static UNPACKED: Mutex<BTreeMap<PathBuf, Option<Arc<File>>>> = Mutex::new(BTreeMap::new());
+        let mut unpacked = UNPACKED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = unpacked.get(&self.image) {
+            return Ok(file.clone());
+        }
+        let file = self.unpack()?.map(Arc::new);
+        unpacked.insert(self.image.clone(), file.clone());
+        Ok(file)
+    }
+
+    fn unpack(&self) -> Result<Option<File>> {
         let bytes =
             fs::read(&self.image).map_err(|e| Error::at("reading the kernel", &self.image, e))?;
-        let Some(kernel) = image::direct(&bytes) else {
+        let Some(mut kernel) = image::direct(&bytes) else {
             return Ok(None);
         };
+        if image::keep_turn(&mut kernel) == 0 {
+            log::debug!("{} waits at its start", self.image.display());
+        }
         let writing = |e| Error::io("unpacking the kernel", e);
         let mut file = tempfile::tempfile().map_err(writing)?;
         file.write_all(&kernel).map_err(writing)?;

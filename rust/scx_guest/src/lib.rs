@@ -34,6 +34,13 @@
 //! together, one nanosecond each. Latencies, context switches and instructions
 //! per operation are exact and comparable. Throughput over CPU counts is not:
 //! N busy CPUs each run at 1/N of the speed.
+//!
+//! # What is booted
+//!
+//! The kernel as it was built, entered without the code that unpacks it where it
+//! allows that (CONFIG_PVH). Then two bytes of its start-up code are others: a CPU
+//! that waits for a tenth of a second to calibrate its timer does not say PAUSE,
+//! at which an emulated CPU gives way to each other one. That was half of a boot.
 
 mod console;
 mod error;
