@@ -39,10 +39,10 @@ const KEPT_MAX: u64 = 500;
 const LEAVERS_SCRIPT: &str = "\
 begin
 taskset -p 1 $$ >/dev/null
-taskset 2 sh -c 'while :; do :; done' &
+taskset 2 guest-hog &
 hog=$!
 for i in $(seq $NR_LEAVERS); do
-	taskset 2 sh -c 'while :; do :; done' &
+	taskset 2 guest-hog &
 	leavers=\"$leavers $!\"
 done
 usleep 300000
@@ -83,13 +83,13 @@ look() {
 }
 begin
 taskset -p 3 $$ >/dev/null
-sh -c 'while :; do :; done' &
+guest-hog &
 hog=$!
 usleep 100000
 for i in $(seq $NR_INTRUSIONS); do
 	look
 	taskset -p $((2 >> cpu)) $$ >/dev/null
-	chrt -f 1 taskset $((1 << cpu)) sh -c 'while :; do :; done' &
+	chrt -f 1 taskset $((1 << cpu)) guest-hog &
 	intruder=$!
 	before=$ticks
 	usleep 200000

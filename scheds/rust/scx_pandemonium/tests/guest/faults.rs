@@ -138,10 +138,13 @@ begin_into() {
 }
 # stall: real-time work holds CPU 1, and a task waits there.
 stall() {
-	chrt -f 50 taskset 2 sh -c 'while :; do :; done' &
+	chrt -f 50 taskset 2 guest-hog &
 	hog=$!
-	sh -c 'printf \"\\377x\" >/proc/$$/comm; taskset -p 2 $$; while :; do :; done' &
+	guest-hog &
 	victim=$!
+	usleep 10000
+	printf \"\\377x\" >/proc/$victim/comm
+	taskset -p 2 $victim
 	wait $pid
 	fact thrown_out $?
 	kill -KILL $hog $victim
@@ -217,7 +220,7 @@ fn isolated_cpus_are_told_on_the_second_kernel() -> Result<()> {
 const SLOW_SCRIPT: &str = "\
 hogs=
 for i in $(seq $((2 * NR_CPUS))); do
-	while :; do :; done &
+	guest-hog &
 	hogs=\"$hogs $!\"
 done
 now

@@ -46,7 +46,7 @@ mkdir a b c
 echo 1 > a/cpu.idle
 echo '50000 100000' > c/cpu.max
 for group in a a a a b b b b; do
-	(echo 0 > $group/cgroup.procs; while :; do :; done) &
+	(echo 0 > $group/cgroup.procs; exec guest-hog) &
 	hogs=\"$hogs $!\"
 done
 used() {
@@ -113,12 +113,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 fn hogs() -> Result<Vec<Child>> {
-    let hog = || {
-        Command::new("sh")
-            .args(["-c", "while :; do :; done"])
-            .spawn()
-    };
-    (0..NR_HOGS).map(|_| hog().context("a hog")).collect()
+    let hog = |_| Command::new("guest-hog").spawn().context("a hog");
+    (0..NR_HOGS).map(hog).collect()
 }
 
 /// The request of that name.

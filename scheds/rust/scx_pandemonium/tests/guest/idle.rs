@@ -174,7 +174,7 @@ pub const HOGS: &str = "\
 start_hogs() {
 	hogs=
 	for cpu in 0 1 2 3; do
-		while :; do :; done &
+		guest-hog &
 		hogs=\"$hogs $!\"
 	done
 }

@@ -54,7 +54,7 @@ begin_to_answer --profile server
 tell_run at_start \"$SCHEDULER\" profile
 hogs=
 for i in $(seq $((2 * NR_CPUS))); do
-	while :; do :; done &
+	guest-hog &
 	hogs=\"$hogs $!\"
 done
 usleep 200000

@@ -23,14 +23,14 @@ const STEPS: &[(u32, &str)] = &[
     (1, "light"),
 ];
 
-/// The shell is the hog. The knobs are looked at once a second, and two looks have
+/// The knobs are looked at once a second, and two looks have
 /// to agree.
 const SCRIPT: &str = "\
 begin
 for nr_hogs in $STEPS; do
 	hogs=
 	for i in $(seq $nr_hogs); do
-		while :; do :; done &
+		guest-hog &
 		hogs=\"$hogs $!\"
 	done
 	usleep 3500000

@@ -16,8 +16,10 @@ const SCRIPT: &str = "\
 echo secretbox >/proc/sys/kernel/hostname
 mkdir -p /home/secretuser
 begin --procdb /home/secretuser/memory --profile gaming
-sh -c 'printf secrettask >/proc/$$/comm; while :; do :; done' &
+guest-hog &
 task=$!
+usleep 10000
+printf secrettask >/proc/$task/comm
 usleep 200000
 \"$SCHEDULER\" report >/tmp/report
 fact code $?

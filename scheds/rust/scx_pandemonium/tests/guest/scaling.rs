@@ -20,7 +20,7 @@ for scale in small plain large; do
 	esac
 	hogs=
 	for hog in 1 2 3 4; do
-		sh -c 'while :; do :; done' &
+		guest-hog &
 		hogs=\"$hogs $!\"
 	done
 	usleep 500000

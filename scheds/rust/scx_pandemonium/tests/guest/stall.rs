@@ -15,10 +15,10 @@ echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 export SCX_TIMEOUT_MS=1000
 begin
 sleep 0.2
-chrt -f 50 taskset 2 sh -c 'while :; do :; done' &
+chrt -f 50 taskset 2 guest-hog &
 hog=$!
 sleep 0.1
-taskset 2 sh -c 'while :; do :; done' &
+taskset 2 guest-hog &
 victim=$!
 wait $pid
 fact code $?

@@ -25,7 +25,7 @@ stop INT
 begin
 hogs=
 for i in $(seq $((2 * NR_CPUS))); do
-	while :; do :; done &
+	guest-hog &
 	hogs=\"$hogs $!\"
 done
 sleep 0.5

@@ -224,7 +224,7 @@ begin
 for weight in 100 300; do
 	mkdir $root/g$weight
 	echo $weight >$root/g$weight/cpu.weight
-	sh -c \"echo \\$\\$ >$root/g$weight/cgroup.procs; while :; do :; done\" &
+	sh -c \"echo \\$\\$ >$root/g$weight/cgroup.procs; exec guest-hog\" &
 	fact hog_$weight $!
 	hogs=\"${hogs:-} $!\"
 done

@@ -87,8 +87,10 @@ mount -t devpts devpts /dev/pts
 fact refused $? $(cat /tmp/err)
 begin
 for name in hog1 hog2 hog3 hog4; do
-	sh -c \"printf $name >/proc/\\$\\$/comm; while :; do :; done\" &
+	guest-hog &
 	hogs=\"$hogs $!\"
+	usleep 10000
+	printf $name >/proc/$!/comm
 done
 usleep 500000
 (sleep 9; kill -INT $pid; kill $hogs; sleep 4; \"$SCHEDULER\" 2>>$LOG) &

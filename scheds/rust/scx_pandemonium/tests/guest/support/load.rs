@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::work::set_affinity;
+use super::work::{chunk, set_affinity};
 
-/// Rounds of a hog between two looks at the clock: some tens of microseconds.
-const HOG_STEPS: u64 = 20_000;
+/// What a hog does between two looks at the clock: some tens of microseconds.
+const HOG_CHUNKS: u64 = 20;
 const SLEEP: Duration = Duration::from_millis(1);
 const PAUSE_OF_FORKER: Duration = Duration::from_millis(5);
 
@@ -89,8 +89,8 @@ pub fn run(words: &[&str]) -> Result<String> {
 }
 
 fn hog() -> Result<()> {
-    for step in 0..HOG_STEPS {
-        std::hint::black_box(step);
+    for _ in 0..HOG_CHUNKS {
+        chunk();
     }
     Ok(())
 }
