@@ -69,7 +69,7 @@ pub fn main(args: &Args) -> Result<()> {
     if args.gate {
         return gate(&workspace, &tools, &args.rest);
     }
-    build(&workspace, &tools)?;
+    workspace.build_all(&tools)?;
     let ours = workspace.binary(PACKAGE);
     let mut command = Command::new(workspace.binary("scx_bench"));
     // For the published schedulers, which it builds.
@@ -105,7 +105,7 @@ pub fn main(args: &Args) -> Result<()> {
 
 /// `scx_bench gate` with our scheduler and baseline, and `rest`.
 pub fn gate(workspace: &Workspace, tools: &Tools, rest: &[String]) -> Result<()> {
-    build(workspace, tools)?;
+    workspace.build_all(tools)?;
     let ours = workspace.binary(PACKAGE);
     let baseline = workspace.root().join(PACKAGE_DIR).join(BASELINE);
     let mut command = Command::new(workspace.binary("scx_bench"));
@@ -116,10 +116,6 @@ pub fn gate(workspace: &Workspace, tools: &Tools, rest: &[String]) -> Result<()>
         .arg(baseline)
         .args(rest);
     process::run(&mut command)
-}
-
-fn build(workspace: &Workspace, tools: &Tools) -> Result<()> {
-    workspace.build(tools, &["scx_bench", PACKAGE])
 }
 
 /// What is added to the schedulers that `rest` names: ours, unless it names

@@ -75,7 +75,7 @@ pub fn main(args: &Args) -> Result<()> {
     let tools = setup::ensure(&[Purpose::Build][usize::from(args.no_build)..], false)?;
     let workspace = Workspace::find(&tools)?;
     if !args.no_build {
-        workspace.build(&tools, &[PACKAGE])?;
+        workspace.build(&tools, PACKAGE)?;
     }
     let items = read_list(workspace.root())?;
     install(

@@ -94,7 +94,7 @@ pub fn main(args: &Args) -> Result<()> {
     }
     let tools = setup::ensure(&[Purpose::Build], args.yes)?;
     let workspace = Workspace::find(&tools)?;
-    workspace.build(&tools, &["scx_pandemonium"])?;
+    workspace.build(&tools, "scx_pandemonium")?;
     let scheduler = workspace.binary("scx_pandemonium");
     if !Uid::effective().is_root() {
         bail!(
@@ -144,7 +144,8 @@ fn in_guest(args: &Args) -> Result<()> {
     let workspace = Workspace::find(&tools)?;
     // Before the build: a kernel that will not do is said at once.
     let kernel = Kernel::find(args.kernel.as_deref())?;
-    workspace.build(&tools, &["scx_pandemonium", "scx_bench"])?;
+    workspace.build(&tools, "scx_pandemonium")?;
+    workspace.build(&tools, "scx_bench")?;
 
     let cpus = args.cpus.unwrap_or(4);
     let seconds = args.seconds.unwrap_or(SECONDS_DFL);

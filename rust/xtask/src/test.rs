@@ -236,20 +236,13 @@ fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCoun
 
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let scratch = tempfile::tempdir().context("making a directory for the tests")?;
-    let cargo_test = || {
-        let mut command = tools.cargo();
-        command
-            .current_dir(workspace.root())
-            .args(["test", "--workspace"]);
-        command.args(["--release", "--locked", "--no-fail-fast"]);
-        command
-    };
     // Compiled first, with all the programs that tests run, where cargo has the
     // terminal for itself.
-    process::run(cargo_test().arg("--no-run"))?;
+    workspace.build_all(tools)?;
 
-    let mut command = cargo_test();
+    let mut command = workspace.test_all(tools);
     command
+        .arg("--no-fail-fast")
         .arg(if io::stdout().is_terminal() {
             "--color=always"
         } else {

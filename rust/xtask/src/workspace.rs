@@ -97,21 +97,32 @@ impl Workspace {
         command
     }
 
-    /// Build the programs of `packages`, each by itself: built together, one would change
-    /// which features of a package that both use the other one gets, and so its bytes and
-    /// every figure of the bench.
-    pub fn build(&self, tools: &Tools, packages: &[&str]) -> Result<()> {
-        for package in packages {
-            let mut command = tools.cargo();
-            command.current_dir(&self.root).args([
-                "build",
-                "--release",
-                "--locked",
-                "--package",
-                package,
-            ]);
-            process::run(&mut command)?;
-        }
-        Ok(())
+    /// Build the program of `package`, and nothing that it does not need.
+    pub fn build(&self, tools: &Tools, package: &str) -> Result<()> {
+        let mut command = tools.cargo();
+        command.current_dir(&self.root).args([
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            package,
+        ]);
+        process::run(&mut command)
+    }
+
+    /// `cargo test` of everything.
+    pub fn test_all(&self, tools: &Tools) -> Command {
+        let mut command = tools.cargo();
+        command
+            .current_dir(&self.root)
+            .args(["test", "--workspace", "--release", "--locked"]);
+        command
+    }
+
+    /// Build all programs and tests. Which features of a dependency a program gets goes
+    /// by what is built together, and so its bytes and every figure of the bench: what
+    /// is measured is what was tested.
+    pub fn build_all(&self, tools: &Tools) -> Result<()> {
+        process::run(self.test_all(tools).arg("--no-run"))
     }
 }

@@ -103,7 +103,7 @@ pub fn main(args: &Args) -> Result<()> {
     let tools = setup::ensure(&purposes, false)?;
     let workspace = Workspace::find(&tools)?;
     if !args.no_build {
-        workspace.build(&tools, &[PACKAGE])?;
+        workspace.build(&tools, PACKAGE)?;
     }
     let root = workspace.root();
     let about = About::of(workspace.package(PACKAGE)?, time(root)?)?;
