@@ -140,11 +140,12 @@ begin_into() {
 stall() {
 	chrt -f 50 taskset 2 guest-hog &
 	hog=$!
-	guest-hog &
+	n=$(printf \"/tmp/\\377x\")
+	cp /bin/guest-hog $n
+	$n &
 	victim=$!
 	usleep 10000
-	printf \"\\377x\" >/proc/$victim/comm
-	taskset -p 2 $victim
+	taskset -p 2 $!
 	wait $pid
 	fact thrown_out $?
 	kill -KILL $hog $victim

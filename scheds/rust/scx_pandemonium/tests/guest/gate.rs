@@ -46,9 +46,9 @@ const LONG_BURST: Duration = Duration::from_millis(20);
 const NR_TOKENS: u64 = NR_CPUS as u64;
 const REFILL_MS: u64 = 20;
 
-/// The first run of a task that is admitted begins in this time, in us: a CPU is
-/// preempted for it. One that is not waits for slices of hogs.
-const ADMITTED_WAIT_MAX_US: u64 = 500;
+/// So soon an admitted child has told its wait, in us. The wait is 10 of these, since a
+/// CPU is preempted for it; to start a thread is the rest, 500 beside so many hogs.
+const ADMITTED_WAIT_MAX_US: u64 = 800;
 
 const SCRIPT: &str = "\
 begin

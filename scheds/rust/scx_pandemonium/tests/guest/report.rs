@@ -16,10 +16,9 @@ const SCRIPT: &str = "\
 echo secretbox >/proc/sys/kernel/hostname
 mkdir -p /home/secretuser
 begin --procdb /home/secretuser/memory --profile gaming
-guest-hog &
-task=$!
-usleep 10000
-printf secrettask >/proc/$task/comm
+cp bin/guest-hog /dev/shm/secrettask
+/dev/shm/secrettask &
+task=\"$!\"
 usleep 200000
 \"$SCHEDULER\" report >/tmp/report
 fact code $?
