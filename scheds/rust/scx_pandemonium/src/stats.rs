@@ -336,7 +336,7 @@ impl Metrics {
             nr_procdb: delta.nr_procdb,
             nr_procdb_known: delta.nr_procdb_known,
             nr_recalls: count(stat_id_STAT_RECALL),
-            confined_ms: delta.confined_ns() / 1_000_000,
+            confined_ms: delta.count(stat_id_STAT_CONFINED_NS) / 1_000_000,
             nr_confined_cpus: delta.nr_confined_cpus,
             io_pct: percent(delta.sleeps[0] + delta.sleeps[1], nr_sleeps),
             max_wait_us: delta.max_wait_ns / 1000,

@@ -65,8 +65,8 @@ static bool add_to_sum(s64 *sum, s64 delta)
 }
 
 /*
- * Let the parent of group @idx count it in domain @llc_idx as it is by now, and so on
- * upwards as far as anything changes.
+ * Let the parent of group @idx count it in domain @llc_idx as it is by now,
+ * and so on upwards as far as anything changes.
  *
  * It is called after each change of what it looks at, so the last of several
  * callers sees what all of them did.
