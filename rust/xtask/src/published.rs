@@ -82,7 +82,7 @@ fn install(published: &Published, dir: &Path, objects: &Path, tools: &Tools) -> 
         .arg(dir.join(format!("{name}-{version}")))
         // Not the settings of this repository.
         .current_dir(dir)
-        // Nobody measures them: what is built faster is better.
+        // Tests ask what they do and not how fast, so the build may be quick.
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_TARGET_DIR", objects);

@@ -27,7 +27,7 @@ pub struct Args {}
 pub fn main(_args: &Args) -> Result<()> {
     let tools = setup::ensure(&[], false)?;
     let workspace = Workspace::find(&tools)?;
-    workspace.build_all(&tools)?;
+    workspace.build(&tools, "scx_bench")?;
     let mut command = Command::new(workspace.binary("scx_bench"));
     command
         .args(PAGES.split_whitespace())
