@@ -1,6 +1,6 @@
 //! Compiles the programs of ours that every guest has.
 //!
-//! It is C without a C library, so that a compiler is all that is needed: the
+//! They are C without a C library, so that a compiler is all that is needed: the
 //! static C library is a package of its own on many distributions.
 
 use std::env;

@@ -256,10 +256,36 @@ pub(crate) mod tests {
         }
     }
 
+    const ELF_HEADER_BYTES: u64 = 64;
+    const ELF_SEGMENT_BYTES: u16 = 56;
+    const ELF_SECTION_BYTES: u16 = 64;
+
+    /// The header of an x86-64 ELF file: where the headers of its segments and of its
+    /// sections are, and how many. The last section holds the names.
+    fn elf_header(segments: (u64, u16), sections: (u64, u16)) -> Vec<u8> {
+        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+        elf.resize(16, 0);
+        elf.extend([2, 0, 62, 0, 1, 0, 0, 0]);
+        for number in [0, segments.0, sections.0] {
+            elf.extend(number.to_le_bytes());
+        }
+        elf.extend(0u32.to_le_bytes());
+        let numbers = [
+            ELF_HEADER_BYTES as u16,
+            ELF_SEGMENT_BYTES,
+            segments.1,
+            ELF_SECTION_BYTES,
+            sections.1,
+            sections.1.saturating_sub(1),
+        ];
+        for number in numbers {
+            elf.extend(number.to_le_bytes());
+        }
+        elf
+    }
+
     /// An ELF file with nothing but a note of this type.
     fn elf_with_note(note_type: u32) -> Vec<u8> {
-        const HEADER_BYTES: u64 = 64;
-        const SEGMENT_BYTES: u64 = 56;
         const PT_NOTE: u32 = 4;
         let mut note = Vec::new();
         for number in [4, 8, note_type] {
@@ -268,19 +294,13 @@ pub(crate) mod tests {
         note.extend(b"Xen\0");
         note.extend(0x100_0000u64.to_le_bytes());
 
-        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
-        elf.resize(16, 0);
-        elf.extend([2, 0, 62, 0, 1, 0, 0, 0]);
-        for number in [0, HEADER_BYTES, 0] {
-            elf.extend(number.to_le_bytes());
-        }
-        elf.extend(0u32.to_le_bytes());
-        for number in [HEADER_BYTES as u16, SEGMENT_BYTES as u16, 1, 0, 0, 0] {
-            elf.extend(number.to_le_bytes());
-        }
+        let mut elf = elf_header((ELF_HEADER_BYTES, 1), (0, 0));
         elf.extend(PT_NOTE.to_le_bytes());
         elf.extend(4u32.to_le_bytes());
-        let (at, length) = (HEADER_BYTES + SEGMENT_BYTES, note.len() as u64);
+        let (at, length) = (
+            ELF_HEADER_BYTES + u64::from(ELF_SEGMENT_BYTES),
+            note.len() as u64,
+        );
         for number in [at, 0, 0, length, length, 4] {
             elf.extend(number.to_le_bytes());
         }
@@ -303,28 +323,17 @@ pub(crate) mod tests {
 
     /// An ELF file with one section, and its name.
     fn elf_with_code(name: &str, code: &[u8]) -> Vec<u8> {
-        const HEADER_BYTES: u64 = 64;
-        const SECTION_BYTES: u16 = 64;
         let names = format!("\0{name}\0");
-        let code_at = HEADER_BYTES + names.len() as u64;
+        let code_at = ELF_HEADER_BYTES + names.len() as u64;
         let sections_at = code_at + code.len() as u64;
 
-        let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
-        elf.resize(16, 0);
-        elf.extend([2, 0, 62, 0, 1, 0, 0, 0]);
-        for number in [0, 0, sections_at] {
-            elf.extend(number.to_le_bytes());
-        }
-        elf.extend(0u32.to_le_bytes());
-        for number in [HEADER_BYTES as u16, 0, 0, SECTION_BYTES, 3, 2] {
-            elf.extend(number.to_le_bytes());
-        }
+        let mut elf = elf_header((0, 0), (sections_at, 3));
         elf.extend(names.as_bytes());
         elf.extend(code);
         let parts = [
             (0u32, 0u32, 0, 0),
             (1, 1, code_at, code.len() as u64),
-            (0, 3, HEADER_BYTES, names.len() as u64),
+            (0, 3, ELF_HEADER_BYTES, names.len() as u64),
         ];
         for (name, kind, offset, size) in parts {
             elf.extend(name.to_le_bytes());

@@ -23,8 +23,8 @@ const STEPS: &[(u32, &str)] = &[
     (1, "light"),
 ];
 
-/// The knobs are looked at once a second, and two looks have
-/// to agree.
+/// The knobs are looked at once a second, and two looks have to
+/// agree.
 const SCRIPT: &str = "\
 begin
 for nr_hogs in $STEPS; do
