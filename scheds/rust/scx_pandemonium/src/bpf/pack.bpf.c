@@ -42,12 +42,13 @@ static struct bpf_cpumask *usable_span(struct task_struct *p, u32 nr)
 	return mask;
 }
 
-bool pack_fits(struct task_struct *p __arg_trusted, u32 nr)
+__noinline bool pack_fits(struct task_struct *p __arg_trusted, u32 nr)
 {
 	return usable_span(p, nr);
 }
 
-s32 pack_claim_cpu(struct task_struct *p __arg_trusted, u32 nr, s32 prev_cpu)
+__noinline s32 pack_claim_cpu(struct task_struct *p __arg_trusted, u32 nr,
+			      s32 prev_cpu)
 {
 	struct bpf_cpumask *mask = usable_span(p, nr);
 
@@ -59,7 +60,7 @@ s32 pack_claim_cpu(struct task_struct *p __arg_trusted, u32 nr, s32 prev_cpu)
 	return scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
 }
 
-s32 pack_wait_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+__noinline s32 pack_wait_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
 	struct bpf_cpumask *mask = usable_span(p, knobs.nr_packed_cpus);
 
@@ -113,7 +114,7 @@ static int pack_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 	return 0;
 }
 
-int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
+__noinline int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	bool is_any_idle = bpf_cpumask_intersects(idle, p->cpus_ptr);
@@ -129,7 +130,8 @@ int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
 	return 0;
 }
 
-s32 pack_confined_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+__noinline s32 pack_confined_cpu(struct task_struct *p __arg_trusted,
+				 s32 prev_cpu)
 {
 	u32 nr = knobs.nr_confined_cpus;
 	struct bpf_cpumask *mask = usable_span(p, nr);
