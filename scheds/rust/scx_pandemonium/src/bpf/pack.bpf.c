@@ -134,18 +134,20 @@ __noinline s32 pack_confined_cpu(struct task_struct *p __arg_trusted,
 				 s32 prev_cpu)
 {
 	u32 nr = knobs.nr_confined_cpus;
-	struct bpf_cpumask *mask = usable_span(p, nr);
+	s32 cpu = pack_claim_cpu(p, nr, prev_cpu);
 	struct cpu_ctx *cpuc, *otherc;
-	s32 cpu;
+	struct bpf_cpumask *mask;
 
-	if (!mask)
-		return -EINVAL;
-	cpu = pack_claim_cpu(p, nr, prev_cpu);
+	if (cpu == -EINVAL)
+		return cpu;
 	if (cpu >= 0) {
 		/* Sent once we are out of ops.enqueue(), where @p is queued. */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return cpu;
 	}
+	mask = usable_span(p, nr);
+	if (!mask)
+		return -EINVAL;
 	/* Of two that chance names one is seldom among the most crowded. */
 	cpuc = lookup_cpu(bpf_cpumask_any_distribute(cast_mask(mask)));
 	otherc = lookup_cpu(bpf_cpumask_any_distribute(cast_mask(mask)));
