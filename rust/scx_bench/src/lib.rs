@@ -34,6 +34,7 @@ pub mod host;
 pub mod output;
 pub mod peers;
 pub mod prometheus;
+pub mod repeat;
 pub mod report;
 pub mod spec;
 pub mod store;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the pages show is what the committed results give: the report, the front
-//! picture, and README's tables between their marks.
+//! What the pages show is what the committed results give: reports, the front
+//! picture, and tables in pages of text between their marks.
 
 #![allow(clippy::expect_used)]
 
@@ -8,15 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `cargo xtask report` runs from the root of the repository.
-const RENEW: &str = "report docs/bench/results --label pandemonium=scx_pandemonium --html \
-                     docs/bench/report.html --picture docs/bench/frames.svg --score README.md";
+#[path = "../../xtask/src/pages.rs"]
+mod list;
 
-const PAGES: [&str; 3] = [
-    "docs/bench/report.html",
-    "docs/bench/frames.svg",
-    "README.md",
-];
+/// Options that name a file to be made.
+const MADE: [&str; 3] = ["--html=", "--picture=", "--score="];
 
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -26,22 +22,33 @@ fn root() -> PathBuf {
 #[test]
 fn all_pages_are_made_from_the_committed_results() {
     let dir = tempfile::tempdir().expect("a directory");
-    fs::create_dir_all(dir.path().join("docs/bench")).expect("directories");
-    let results = "docs/bench/results";
-    std::os::unix::fs::symlink(root().join(results), dir.path().join(results)).expect("a link");
-    fs::copy(root().join("README.md"), dir.path().join("README.md")).expect("a copy");
-    let output = Command::new(env!("CARGO_BIN_EXE_scx_bench"))
-        .args(RENEW.split_whitespace())
-        .current_dir(dir.path())
-        .output()
-        .expect("it starts");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{error}");
-    for page in PAGES {
-        let read = |root: &Path| fs::read_to_string(root.join(page)).expect("it is there");
-        assert!(
-            read(dir.path()) == read(&root()),
-            "{page} is not what docs/bench/results gives: cargo xtask report"
-        );
+    for pages in list::PAGES {
+        let results = dir.path().join(pages.results);
+        fs::create_dir_all(results.parent().expect("a parent")).expect("directories");
+        std::os::unix::fs::symlink(root().join(pages.results), results).expect("a link");
+        let made = |arg: &&'static str| MADE.iter().find_map(|option| arg.strip_prefix(option));
+        let made: Vec<&str> = pages.args.iter().filter_map(made).collect();
+        // What is renewed between marks has to be there.
+        for page in made.iter().filter(|page| page.ends_with(".md")) {
+            let copy = dir.path().join(page);
+            fs::create_dir_all(copy.parent().expect("a parent")).expect("directories");
+            fs::copy(root().join(page), copy).expect("a copy");
+        }
+        let output = Command::new(env!("CARGO_BIN_EXE_scx_bench"))
+            .args(["report", pages.results])
+            .args(pages.args)
+            .current_dir(dir.path())
+            .output()
+            .expect("it starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        for page in made {
+            let read = |root: &Path| fs::read_to_string(root.join(page)).expect("it is there");
+            assert!(
+                read(dir.path()) == read(&root()),
+                "{page} is not what {} gives: cargo xtask report",
+                pages.results
+            );
+        }
     }
 }

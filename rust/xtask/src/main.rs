@@ -17,6 +17,7 @@ mod interrupt;
 mod kernel;
 mod kernels;
 mod package;
+mod pages;
 mod process;
 mod published;
 mod report;

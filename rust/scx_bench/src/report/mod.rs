@@ -24,6 +24,7 @@ use anyhow::{Context, Result};
 
 use crate::dataset::Dataset;
 use crate::prometheus;
+use crate::repeat;
 use crate::table;
 use crate::text;
 use model::Model;
@@ -58,6 +59,10 @@ pub struct ReportArgs {
     /// What the results are about: its losses are listed. Without it, what the results say.
     #[arg(long, value_name = "NAME")]
     pub subject: Option<String>,
+    /// What to type in place of `scx_bench guest` to measure directories of `--results` again, if it
+    /// adds programs by itself that are neither the kernel's nor published.
+    #[arg(long, value_name = "TEXT")]
+    pub command: Option<String>,
     /// What a scheduler is called where its name would not do. Repeatable.
     #[arg(long, value_name = "NAME=LABEL", value_parser = parse_label)]
     pub label: Vec<(String, String)>,
@@ -75,6 +80,9 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
     for (name, label) in &args.label {
         dataset.check_scheduler(name)?;
         dataset.labels.insert(name.clone(), label.clone());
+    }
+    if args.files.iter().any(|file| file.is_dir()) {
+        dataset.command = repeat::commands(&dataset, args.command.as_deref())?;
     }
     table::say(&match args.brief {
         true => text::brief(&dataset),
