@@ -16,7 +16,7 @@ use crate::session::Session;
 use crate::stats::Recorder;
 use crate::system::{Account, Usage};
 use crate::thread;
-use crate::work::Work;
+use crate::work;
 
 /// A periodic task; all times in nanoseconds.
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +79,6 @@ impl Probe {
     }
 
     fn run(self, session: &Session, start_ns: u64, mut seen: Seen) -> Seen {
-        let mut work = Work::new();
         let mut account = Account::new();
         let mut deadline_ns = start_ns;
         while deadline_ns < session.to_ns {
@@ -91,7 +90,7 @@ impl Probe {
                 account.open();
             }
             account.look(&session.map);
-            work.burn_cpu_ns(self.work_ns);
+            work::burn_cpu_ns(self.work_ns);
             if counts {
                 let event = Event {
                     at_ns: deadline_ns - session.from_ns,

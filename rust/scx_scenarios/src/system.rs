@@ -463,7 +463,7 @@ mod tests {
     fn an_account_counts_the_cpu_time_of_its_own_thread() {
         let mut account = Account::new();
         account.open();
-        crate::work::Work::new().burn_cpu_ns(3_000_000);
+        crate::work::burn_cpu_ns(3_000_000);
         let usage = account.close();
         assert!(usage.cpu_ns >= 3_000_000 && usage.cpu_ns < 300_000_000);
     }

@@ -14,7 +14,7 @@ use crate::clock::{self, now_ns};
 use crate::session::Session;
 use crate::system::{Account, Usage};
 use crate::thread;
-use crate::work::Work;
+use crate::work;
 
 /// A kind of such tasks; times in nanoseconds.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,6 @@ impl Cycle {
     }
 
     fn run(self, session: &Session, start_ns: u64) -> Usage {
-        let mut work = Work::new();
         let mut account = Account::new();
         let mut usage = None;
 
@@ -80,7 +79,7 @@ impl Cycle {
                     clock::sleep_until_ns(wake_ns);
                     turn_cpu_ns = clock::thread_cpu_ns();
                 }
-                None => work.chunk(),
+                None => work::chunk(),
             }
         }
     }
@@ -132,7 +131,7 @@ mod tests {
         let cycle = cycle(Turn::Cpu(2_000_000));
         let turn_cpu_ns = clock::thread_cpu_ns();
         assert_eq!(cycle.wake_ns(0, 500, turn_cpu_ns), None);
-        Work::new().burn_cpu_ns(2_000_000);
+        work::burn_cpu_ns(2_000_000);
         let over_ns = now_ns();
         let wake_ns = cycle.wake_ns(0, 500, turn_cpu_ns).unwrap();
         assert!(wake_ns >= over_ns + 1_000);

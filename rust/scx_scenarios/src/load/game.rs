@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::stats::Recorder;
 use crate::system::{Account, Usage};
 use crate::thread;
-use crate::work::Work;
+use crate::work;
 
 /// Such a program; all times in nanoseconds.
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +66,6 @@ impl Game {
     }
 
     fn run(self, session: &Session, start_ns: u64, team: Team) -> Result<GameSeen> {
-        let mut work = Work::new();
         let mut account = Account::new();
         let nr_frames = (session.length_ns() / self.period_ns) as usize + 2;
         let mut seen = GameSeen {
@@ -84,7 +83,7 @@ impl Game {
             account.look(&session.map);
             clock::spin_for_ns(session.inject_ns);
             team.wake();
-            work.burn_cpu_ns(self.main_ns);
+            work::burn_cpu_ns(self.main_ns);
             let wait_ns = team.wait();
             let done_ns = now_ns();
             if counts {

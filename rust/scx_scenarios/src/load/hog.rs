@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::session::Session;
 use crate::system::{self, Account, Usage};
 use crate::thread;
-use crate::work::Work;
+use crate::work;
 
 /// Length of a slot in which chunks are counted, in nanoseconds.
 pub const SLOT_NS: u64 = 10 * NSEC_PER_MSEC;
@@ -125,7 +125,6 @@ impl Hogs {
 }
 
 fn run(session: &Session, start_ns: u64, nice: i32, inject_ns: u64) -> HogSeen {
-    let mut work = Work::new();
     let mut account = Account::new();
     let nr_slots = session.length_ns().div_ceil(SLOT_NS) as usize;
     let mut seen = HogSeen {
@@ -142,7 +141,7 @@ fn run(session: &Session, start_ns: u64, nice: i32, inject_ns: u64) -> HogSeen {
     clock::sleep_until_ns(start_ns);
     let mut last_ns = now_ns();
     while last_ns < session.to_ns {
-        work.hog_chunk();
+        work::hog_chunk();
         if inject_ns > 0 && last_ns >= inject_at_ns {
             clock::sleep_until_ns(last_ns + inject_ns);
             inject_ns = 0;
@@ -165,7 +164,7 @@ fn run(session: &Session, start_ns: u64, nice: i32, inject_ns: u64) -> HogSeen {
     seen.usage = account.close();
     // The last events measured still meet the full load.
     while now_ns() < session.load_to_ns {
-        work.hog_chunk();
+        work::hog_chunk();
     }
     seen
 }

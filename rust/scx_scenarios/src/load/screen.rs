@@ -17,7 +17,7 @@ use crate::stats::Recorder;
 use crate::system::{Account, Usage};
 use crate::thread;
 use crate::token::Token;
-use crate::work::Work;
+use crate::work;
 
 /// From one refresh to the next, in nanoseconds.
 const PERIOD_NS: u64 = NSEC_PER_SEC / 60;
@@ -78,7 +78,6 @@ impl Screen {
 }
 
 fn run(session: &Session, desk: &Desk, start_ns: u64) -> ScreenSeen {
-    let mut work = Work::new();
     let mut account = Account::new();
     let mut seen = ScreenSeen::default();
     loop {
@@ -99,7 +98,7 @@ fn run(session: &Session, desk: &Desk, start_ns: u64) -> ScreenSeen {
         }
         account.look(&session.map);
         let shown = std::mem::take(&mut *lock(&desk.due_ns));
-        work.burn_cpu_ns(WORK_NS);
+        work::burn_cpu_ns(WORK_NS);
         let done_ns = clock::now_ns();
         for due_ns in shown.into_iter().filter(|&due_ns| session.counts(due_ns)) {
             seen.shown.record(done_ns - due_ns);

@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::system::{Account, Usage};
 use crate::thread;
 use crate::token::Token;
-use crate::work::Work;
+use crate::work;
 
 /// What the leader shares with one worker; instants of the monotonic clock.
 #[derive(Debug, Default)]
@@ -105,7 +105,6 @@ impl Team {
 }
 
 fn work_for(session: &Session, line: &Line, shared: &Shared, work_ns: u64) -> Usage {
-    let mut work = Work::new();
     let mut account = Account::new();
     loop {
         line.wake.wait();
@@ -118,7 +117,7 @@ fn work_for(session: &Session, line: &Line, shared: &Shared, work_ns: u64) -> Us
             account.open();
         }
         account.look(&session.map);
-        work.burn_cpu_ns(work_ns);
+        work::burn_cpu_ns(work_ns);
         if shared.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             shared.done.post();
         }

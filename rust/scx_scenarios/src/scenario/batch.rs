@@ -17,7 +17,7 @@ use crate::result::{Better, Findings};
 use crate::session::Session;
 use crate::stats::Recorder;
 use crate::thread;
-use crate::work::Work;
+use crate::work;
 
 /// CPU time of a pool's worker in one round, in nanoseconds.
 const POOL_WORK_NS: u64 = NSEC_PER_MSEC;
@@ -145,12 +145,11 @@ fn start_pool_worker(
     let (barrier, last_round) = (Arc::clone(barrier), Arc::clone(last_round));
     let mut rounds = Recorder::new();
     thread::spawn("pool", move || {
-        let mut work = Work::new();
         clock::sleep_until_ns(start_ns);
         barrier.wait();
         for round in 0u64.. {
             let met_ns = now_ns();
-            work.burn_cpu_ns(POOL_WORK_NS);
+            work::burn_cpu_ns(POOL_WORK_NS);
             if is_leader {
                 clock::spin_for_ns(session.inject_ns);
                 if now_ns() >= session.to_ns {

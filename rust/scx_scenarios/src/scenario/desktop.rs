@@ -20,7 +20,7 @@ use crate::session::{Draws, Session};
 use crate::stats::Recorder;
 use crate::system::{Account, Usage};
 use crate::thread;
-use crate::work::Work;
+use crate::work;
 
 /// Hogs for each CPU.
 const HOGS_PER_CPU: usize = 4;
@@ -176,7 +176,6 @@ fn start_receiver(
     let session = session.clone();
     let mut packets = Recorder::new();
     thread::spawn_measured(session.fifo, "packets", move || {
-        let mut work = Work::new();
         let mut account = Account::new();
         while let Some(due_ns) = receive(&mut socket)? {
             clock::spin_for_ns(session.inject_ns);
@@ -184,7 +183,7 @@ fn start_receiver(
                 account.open();
             }
             account.look(&session.map);
-            work.burn_cpu_ns(PACKET_NS);
+            work::burn_cpu_ns(PACKET_NS);
             if session.counts(due_ns) {
                 packets.record(now_ns() - due_ns);
             }
@@ -205,7 +204,6 @@ fn start_main(
     let session = session.clone();
     let mut answer = Recorder::new();
     thread::spawn_measured(session.fifo, "browser", move || {
-        let mut work = Work::new();
         let mut account = Account::new();
         while let Some(due_ns) = receive(&mut events)? {
             clock::spin_for_ns(session.inject_ns);
@@ -216,7 +214,7 @@ fn start_main(
                 account.open();
             }
             account.look(&session.map);
-            work.burn_cpu_ns(bursts.between(BURST_NS.0, BURST_NS.1));
+            work::burn_cpu_ns(bursts.between(BURST_NS.0, BURST_NS.1));
             painters.wake();
             painters.wait();
             screen.show(due_ns);

@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::stats::Recorder;
 use crate::thread;
 use crate::token::Token;
-use crate::work::Work;
+use crate::work;
 
 /// Senders of a group, and receivers of a group.
 const GROUP_SIZE: usize = 5;
@@ -258,7 +258,6 @@ fn start_worker(
     let (desk, is_over) = (Arc::clone(desk), Arc::clone(is_over));
     let mut seen = WorkerSeen::default();
     thread::spawn_measured(session.fifo, "worker", move || {
-        let mut work = Work::new();
         loop {
             desk.is_waiting.store(true, Ordering::Release);
             desk.call.wait();
@@ -268,7 +267,7 @@ fn start_worker(
             clock::spin_for_ns(session.inject_ns);
             let woke_ns = now_ns();
             let called_ns = desk.called_at_ns.load(Ordering::Relaxed);
-            work.burn_cpu_ns(REQUEST_NS);
+            work::burn_cpu_ns(REQUEST_NS);
             if session.counts(called_ns) {
                 seen.wake.record(woke_ns - called_ns);
                 seen.request.record(now_ns() - woke_ns);

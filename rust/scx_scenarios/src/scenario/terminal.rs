@@ -23,7 +23,7 @@ use crate::result::{Better, Findings};
 use crate::session::Session;
 use crate::system::{Account, Usage};
 use crate::thread;
-use crate::work::Work;
+use crate::work;
 
 /// Keys in a terminal.
 pub const TERMINAL: Scenario = Scenario {
@@ -134,7 +134,6 @@ fn open_pty() -> Result<(File, File)> {
 fn start_shell(session: &Session, slave: &File) -> Result<Process<Usage>> {
     Process::start(|| {
         let _ = clock::set_timer_slack_1ns();
-        let mut work = Work::new();
         let mut account = Account::new();
         let mut pty = slave;
         loop {
@@ -147,7 +146,7 @@ fn start_shell(session: &Session, slave: &File) -> Result<Process<Usage>> {
             if key[0] == LAST_KEY {
                 return Ok(account.close());
             }
-            work.burn_cpu_ns(SHELL_NS);
+            work::burn_cpu_ns(SHELL_NS);
             pty.write_all(&key).context("echoing a key")?;
         }
     })
@@ -158,7 +157,6 @@ fn start_build(session: &Session, slave: &File) -> Result<Process<(u64, Usage)>>
     let start_ns = session.next_start_ns();
     Process::start(|| {
         let _ = clock::set_timer_slack_1ns();
-        let mut work = Work::new();
         let mut account = Account::new();
         let mut pty = slave;
         let mut lines = 0;
@@ -170,7 +168,7 @@ fn start_build(session: &Session, slave: &File) -> Result<Process<(u64, Usage)>>
                 account.open();
             }
             account.look(&session.map);
-            work.burn_cpu_ns(LINE_NS);
+            work::burn_cpu_ns(LINE_NS);
             pty.write_all(LINE).context("printing a line")?;
             lines += u64::from(counts);
             due_ns += LINE_PERIOD_NS;
@@ -209,7 +207,6 @@ fn start_drawer(
     let typed = Arc::clone(typed);
     let session = session.clone();
     thread::spawn_measured(session.fifo, "terminal", move || {
-        let mut work = Work::new();
         let mut account = Account::new();
         let mut text = [0; 4096];
         // With the last process gone, reading is an error.
@@ -218,7 +215,7 @@ fn start_drawer(
                 account.open();
             }
             account.look(&session.map);
-            work.burn_cpu_ns(DRAW_NS);
+            work::burn_cpu_ns(DRAW_NS);
             for _ in text[..length].iter().filter(|&&byte| byte == KEY) {
                 if let Some(due_ns) = lock(&typed).pop_front() {
                     screen.show(due_ns);
