@@ -71,7 +71,7 @@ pub struct ReportArgs {
 /// Print the tables of all files and write what was asked for. Returns whether
 /// everything has a result.
 pub fn run(args: &ReportArgs) -> Result<bool> {
-    let all = args.files.iter().map(|file| Dataset::read(file));
+    let all = args.files.iter().map(|file| read(file, args));
     let mut dataset = Dataset::merge(all.collect::<Result<_>>()?)?;
     if let Some(subject) = &args.subject {
         dataset.check_scheduler(subject)?;
@@ -80,9 +80,6 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
     for (name, label) in &args.label {
         dataset.check_scheduler(name)?;
         dataset.labels.insert(name.clone(), label.clone());
-    }
-    if args.files.iter().any(|file| file.is_dir()) {
-        dataset.command = repeat::commands(&dataset, args.command.as_deref())?;
     }
     table::say(&match args.brief {
         true => text::brief(&dataset),
@@ -110,6 +107,15 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
         write_text(path, &page)?;
     }
     Ok(dataset.is_whole())
+}
+
+/// The results in `path`. A file says itself by which command it is repeated.
+fn read(path: &Path, args: &ReportArgs) -> Result<Dataset> {
+    let mut dataset = Dataset::read(path)?;
+    if path.is_dir() {
+        dataset.command = repeat::commands(&dataset, args.command.as_deref())?;
+    }
+    Ok(dataset)
 }
 
 fn parse_label(text: &str) -> Result<(String, String), String> {
