@@ -123,7 +123,7 @@ static void charge_run(struct task_ctx *taskc, struct llc_ctx *llcc, u64 now,
 	if (taskc->hint.known.is_confined)
 		count_confined(used_ns);
 	slice_use(taskc, used_ns);
-	share_charge(taskc, llcc, used_ns, now, stays);
+	share_charge(taskc, llcc->topo.idx, used_ns, now, stays);
 	classify_stopping(taskc, used_ns);
 }
 

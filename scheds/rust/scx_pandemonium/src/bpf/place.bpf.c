@@ -65,7 +65,7 @@ static void become_runnable(struct task_struct *p, struct task_ctx *taskc,
 		classify_wakeup(taskc, wakerc, cpuc, now);
 		compositor_check(p, taskc, now);
 	}
-	share_become_runnable(taskc, llcc);
+	share_become_runnable(taskc, llcc->topo.idx);
 }
 
 /*
@@ -177,7 +177,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	if (may_hand_off && handoff_is_due(taskc, wakerc, cpuc, llcc, false))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
-	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);
+	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc->topo.idx);
 	if (cpu == this_cpu && wakerc && handoff_let_finish(cpuc, now))
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_HANDOFF);
 	if (cpu >= 0)
@@ -271,7 +271,7 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 	queue_insert(p, taskc, llcc, queue_interactive(llcc->topo.idx),
 		     enq_flags);
 	if (is_urgent) {
-		target = preempt_claim_cpu(p, taskc, cpu, llcc);
+		target = preempt_claim_cpu(p, taskc, cpu, llcc->topo.idx);
 		if (target >= 0)
 			scx_bpf_kick_cpu(target, SCX_KICK_PREEMPT);
 	}

@@ -155,34 +155,47 @@ static s32 claim_from_mask(struct task_struct *p, struct task_ctx *taskc,
 	return -EBUSY;
 }
 
-/* Claim for @p a CPU of @llcc that runs anything below it, batch first. */
-static s32 claim_from_llc(struct task_struct *p, struct task_ctx *taskc,
-			  struct llc_ctx *llcc)
+/*
+ * Claim for @p a CPU of domain @llc_idx that runs anything below it, batch
+ * first. Return it or -EBUSY.
+ *
+ * Not static, so that the verifier walks the search once, not at each call.
+ */
+__noinline s32 preempt_claim_in_llc(struct task_struct *p __arg_trusted,
+				    struct task_ctx *taskc __arg_nonnull,
+				    u32 llc_idx)
 {
-	s32 cpu = claim_from_mask(p, taskc, llcc, TIER_BATCH);
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
+	s32 cpu;
 
+	if (!llcc)
+		return -EBUSY;
+	cpu = claim_from_mask(p, taskc, llcc, TIER_BATCH);
 	if (cpu < 0 && taskc->classify.served_tier > TIER_INTERACTIVE)
 		cpu = claim_from_mask(p, taskc, llcc, TIER_INTERACTIVE);
 	return cpu;
 }
 
-__hidden s32 preempt_claim_cpu(struct task_struct *p, struct task_ctx *taskc,
-			       s32 prev_cpu, struct llc_ctx *llcc)
+/* Not static, as preempt_claim_in_llc(). */
+__noinline s32 preempt_claim_cpu(struct task_struct *p __arg_trusted,
+				 struct task_ctx *taskc __arg_nonnull,
+				 s32 prev_cpu, u32 llc_idx)
 {
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	const struct llc_topo *topo;
 	u32 i, nr;
 	s32 cpu;
 
-	if (taskc->classify.served_tier == TIER_BATCH)
+	if (!llcc || taskc->classify.served_tier == TIER_BATCH)
 		return -EBUSY;
 	if (preempt_claim_this(p, taskc, prev_cpu))
 		return prev_cpu;
 
-	cpu = claim_from_llc(p, taskc, llcc);
+	cpu = preempt_claim_in_llc(p, taskc, llc_idx);
 	if (cpu >= 0 || nr_llcs == 1 || idle_keeps_llc(p, taskc, llcc))
 		return cpu;
 
-	topo = try_lookup_llc_topo(llcc->topo.idx);
+	topo = try_lookup_llc_topo(llc_idx);
 	if (!topo)
 		return -EBUSY;
 	nr = topo->nr_neighbours;
@@ -191,10 +204,7 @@ __hidden s32 preempt_claim_cpu(struct task_struct *p, struct task_ctx *taskc,
 	bpf_for(i, 0, nr) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
-		llcc = lookup_llc(topo->neighbours[i]);
-		if (!llcc)
-			break;
-		cpu = claim_from_llc(p, taskc, llcc);
+		cpu = preempt_claim_in_llc(p, taskc, topo->neighbours[i]);
 		if (cpu >= 0)
 			return cpu;
 	}

@@ -22,7 +22,7 @@ s32 preempt_init(void);
  * tier makes room, and only if it is not owed more than the tier is worth.
  *
  *   1. @prev_cpu: what the task left in its caches may still be there.
- *   2. A CPU of @llcc that runs a batch task.
+ *   2. A CPU of domain @llc_idx that runs a batch task.
  *   3. One that runs an interactive task, if @p is above that.
  *   4. The same in the other domains, nearest first, within a budget, unless
  *	@p keeps to its own.
@@ -31,7 +31,7 @@ s32 preempt_init(void);
  * caller inserts @p into its local DSQ with SCX_ENQ_PREEMPT.
  */
 s32 preempt_claim_cpu(struct task_struct *p, struct task_ctx *taskc,
-		      s32 prev_cpu, struct llc_ctx *llcc);
+		      s32 prev_cpu, u32 llc_idx);
 
 /* Claim @cpu itself for @p. Return whether what runs there makes room. */
 bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc, s32 cpu);
