@@ -46,12 +46,17 @@ __hidden void account_enable(struct task_struct *p)
 __hidden void account_disable(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
+	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 
-	if (!taskc)
+	if (!taskc || !llcc)
 		return;
 	queue_uncount(taskc);
 	share_disable(taskc);
 	taskc->account.runnable_at = 0;
+	/* What ran may go on in a higher class; no callback says so. */
+	if (!cpuc->account.is_busy)
+		preempt_withdraw(cpuc, llcc);
 }
 
 __hidden void account_begin_wait(struct task_ctx *taskc, u64 now)
