@@ -202,7 +202,7 @@ __hidden void account_running(struct task_struct *p)
 	classify_running(p, taskc, llcc, queue_uncount(taskc));
 	slice_grant(taskc, p->scx.slice);
 	cpuc->account.on_cpu_at = now;
-	preempt_begin_run(cpuc);
+	preempt_settle(cpuc);
 	frequency_running(cpuc, now);
 	account_begin_run(taskc, cpuc, llcc, now);
 }

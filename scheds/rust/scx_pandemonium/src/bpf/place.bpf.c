@@ -261,7 +261,6 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 	bool is_urgent = (enq_flags & SCX_ENQ_REENQ) ||
 			 ((enq_flags & SCX_ENQ_WAKEUP) &&
 			  !__COMPAT_is_enq_cpu_selected(enq_flags));
-	s32 target;
 
 	if (taskc->classify.served_tier == TIER_BATCH) {
 		queue_insert(p, taskc, llcc, queue_batch(llcc->topo.idx),
@@ -270,11 +269,8 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 	}
 	queue_insert(p, taskc, llcc, queue_interactive(llcc->topo.idx),
 		     enq_flags);
-	if (is_urgent) {
-		target = preempt_claim_cpu(p, taskc, cpu, llcc->topo.idx);
-		if (target >= 0)
-			scx_bpf_kick_cpu(target, SCX_KICK_PREEMPT);
-	}
+	if (is_urgent)
+		preempt_kick_cpu(p, taskc, cpu, llcc->topo.idx);
 	return STAT_PLACE_INTERACTIVE;
 }
 

@@ -211,6 +211,19 @@ __noinline s32 preempt_claim_cpu(struct task_struct *p __arg_trusted,
 	return -EBUSY;
 }
 
+__hidden void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
+			       s32 prev_cpu, u32 llc_idx)
+{
+	s32 cpu = preempt_claim_cpu(p, taskc, prev_cpu, llc_idx);
+	struct cpu_ctx *cpuc = cpu >= 0 ? lookup_cpu(cpu) : NULL;
+
+	if (!cpuc)
+		return;
+	/* No task is on its way to that CPU itself. */
+	preempt_settle(cpuc);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
 __hidden bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc,
 				 s32 cpu)
 {
@@ -252,7 +265,12 @@ __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		mark_offered(llcc, cpuc->topo.cpu, tier);
 }
 
-__hidden void preempt_begin_run(struct cpu_ctx *cpuc)
+__hidden bool preempt_is_granted(const struct cpu_ctx *cpuc)
+{
+	return READ_ONCE(cpuc->preempt.granted_ns);
+}
+
+__hidden void preempt_settle(struct cpu_ctx *cpuc)
 {
 	WRITE_ONCE(cpuc->preempt.granted_ns, 0);
 }
@@ -270,6 +288,7 @@ __hidden void preempt_cpu_release(s32 cpu)
 	if (!llcc)
 		return;
 	preempt_withdraw(cpuc, llcc);
+	preempt_settle(cpuc);
 	stat_inc(cpuc, STAT_RT_RELEASE);
 	scx_bpf_reenqueue_local();
 }

@@ -33,6 +33,13 @@ s32 preempt_init(void);
 s32 preempt_claim_cpu(struct task_struct *p, struct task_ctx *taskc,
 		      s32 prev_cpu, u32 llc_idx);
 
+/*
+ * Let the CPU that preempt_claim_cpu() finds for @p, which waits in a queue of
+ * the domain, look there at once.
+ */
+void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
+		      s32 prev_cpu, u32 llc_idx);
+
 /* Claim @cpu itself for @p. Return whether what runs there makes room. */
 bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc, s32 cpu);
 
@@ -45,8 +52,14 @@ bool preempt_is_briefly_granted(const struct cpu_ctx *cpuc);
 /* A task of @tier begins to run on @cpuc's CPU: offer it to those above it. */
 void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 tier);
 
-/* A task begins to run on @cpuc's CPU: the claim of it is settled. */
-void preempt_begin_run(struct cpu_ctx *cpuc);
+/* Return whether the task that claimed @cpuc's CPU is on its way there. */
+bool preempt_is_granted(const struct cpu_ctx *cpuc);
+
+/*
+ * A task begins to run on @cpuc's CPU, or none is on its way there: the claim
+ * of it is settled.
+ */
+void preempt_settle(struct cpu_ctx *cpuc);
 
 /* The CPU of @cpuc may not be preempted until it is offered again. */
 void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);

@@ -76,10 +76,7 @@ static u64 bounded_vtime(const struct task_ctx *taskc,
 			      clock, knobs.lag_max_ns, taskc->share.weight);
 }
 
-/*
- * Return the weight with which the task of @taskc counts beside what is in
- * @llcc already.
- */
+/* Return the weight that @taskc counts with, beside what is in @llcc. */
 static u32 feasible_weight(const struct task_ctx *taskc,
 			   const struct llc_ctx *llcc)
 {
@@ -120,10 +117,7 @@ static void enter_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 	bpf_spin_unlock(&llcc->share.lock);
 }
 
-/*
- * The task of @taskc is runnable in @llcc: the clock counts it, once it has no
- * credit left.
- */
+/* The task of @taskc is runnable in @llcc: count it if it has no credit. */
 static void join_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	leave_clock(taskc);
@@ -247,9 +241,7 @@ __noinline int share_charge(struct task_ctx *taskc __arg_nonnull, u32 llc_idx,
 	if (bounded != vtime)
 		set_vtime(taskc, bounded);
 	if (!old_weight) {
-		/*
-		 * It may have reached the clock; a task that sleeps leaves it.
-		 */
+		/* It may be up to the clock; one that sleeps leaves it. */
 		if (stays)
 			join_clock(taskc, llcc);
 		return 0;
