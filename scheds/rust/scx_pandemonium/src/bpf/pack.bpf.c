@@ -42,13 +42,12 @@ static struct bpf_cpumask *usable_span(struct task_struct *p, u32 nr)
 	return mask;
 }
 
-__noinline bool pack_fits(struct task_struct *p __arg_trusted, u32 nr)
+bool pack_fits(struct task_struct *p __arg_trusted, u32 nr)
 {
 	return usable_span(p, nr);
 }
 
-__noinline s32 pack_claim_cpu(struct task_struct *p __arg_trusted, u32 nr,
-			      s32 prev_cpu)
+s32 pack_claim_cpu(struct task_struct *p __arg_trusted, u32 nr, s32 prev_cpu)
 {
 	struct bpf_cpumask *mask = usable_span(p, nr);
 
@@ -60,7 +59,7 @@ __noinline s32 pack_claim_cpu(struct task_struct *p __arg_trusted, u32 nr,
 	return scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
 }
 
-__noinline s32 pack_wait_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+s32 pack_wait_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
 	struct bpf_cpumask *mask = usable_span(p, knobs.nr_packed_cpus);
 
@@ -114,7 +113,7 @@ static int pack_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 	return 0;
 }
 
-__noinline int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
+int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	bool is_any_idle = bpf_cpumask_intersects(idle, p->cpus_ptr);
@@ -130,24 +129,21 @@ __noinline int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
 	return 0;
 }
 
-__noinline s32 pack_confined_cpu(struct task_struct *p __arg_trusted,
-				 s32 prev_cpu)
+s32 pack_confined_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
 	u32 nr = knobs.nr_confined_cpus;
-	s32 cpu = pack_claim_cpu(p, nr, prev_cpu);
+	struct bpf_cpumask *mask = usable_span(p, nr);
 	struct cpu_ctx *cpuc, *otherc;
-	struct bpf_cpumask *mask;
+	s32 cpu;
 
-	if (cpu == -EINVAL)
-		return cpu;
+	if (!mask)
+		return -EINVAL;
+	cpu = pack_claim_cpu(p, nr, prev_cpu);
 	if (cpu >= 0) {
 		/* Sent once we are out of ops.enqueue(), where @p is queued. */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return cpu;
 	}
-	mask = usable_span(p, nr);
-	if (!mask)
-		return -EINVAL;
 	/* Of two that chance names one is seldom among the most crowded. */
 	cpuc = lookup_cpu(bpf_cpumask_any_distribute(cast_mask(mask)));
 	otherc = lookup_cpu(bpf_cpumask_any_distribute(cast_mask(mask)));

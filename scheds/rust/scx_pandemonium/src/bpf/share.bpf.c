@@ -76,7 +76,10 @@ static u64 bounded_vtime(const struct task_ctx *taskc,
 			      clock, knobs.lag_max_ns, taskc->share.weight);
 }
 
-/* Return the weight that @taskc counts with, beside what is in @llcc. */
+/*
+ * Return the weight with which the task of @taskc counts beside what is in
+ * @llcc already.
+ */
 static u32 feasible_weight(const struct task_ctx *taskc,
 			   const struct llc_ctx *llcc)
 {
@@ -117,7 +120,10 @@ static void enter_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 	bpf_spin_unlock(&llcc->share.lock);
 }
 
-/* The task of @taskc is runnable in @llcc: count it if it has no credit. */
+/*
+ * The task of @taskc is runnable in @llcc: the clock counts it, once it has no
+ * credit left.
+ */
 static void join_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	leave_clock(taskc);
@@ -185,14 +191,9 @@ __hidden void share_enable(struct task_struct *p, struct task_ctx *taskc,
 	taskc->share.weight = taskc->share.plain_weight;
 }
 
-/* Not static, so that the verifier walks it once, not at each call. */
-__noinline int share_become_runnable(struct task_ctx *taskc __arg_nonnull,
-				     u32 llc_idx)
+__hidden void share_become_runnable(struct task_ctx *taskc,
+				    struct llc_ctx *llcc)
 {
-	struct llc_ctx *llcc = lookup_llc(llc_idx);
-
-	if (!llcc)
-		return -ENOENT;
 	if (taskc->share.is_sleeping)
 		wake(taskc);
 	join_llc(taskc, llcc);
@@ -202,7 +203,6 @@ __noinline int share_become_runnable(struct task_ctx *taskc __arg_nonnull,
 	if (!taskc->share.counted_weight)
 		set_vtime(taskc, bounded_vtime(taskc, llcc));
 	join_clock(taskc, llcc);
-	return 0;
 }
 
 __hidden void share_stay_runnable(struct task_ctx *taskc, struct llc_ctx *llcc)
@@ -220,16 +220,12 @@ __hidden void share_running(struct task_ctx *taskc, struct llc_ctx *llcc)
 	group_join(taskc, llcc, own_weight(taskc));
 }
 
-/* Not static, as share_become_runnable(). */
-__noinline int share_charge(struct task_ctx *taskc __arg_nonnull, u32 llc_idx,
-			    u64 ran_ns, u64 now, bool stays)
+__hidden void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc,
+			   u64 ran_ns, u64 now, bool stays)
 {
-	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	u64 step, vtime, bounded;
 	u32 old_weight, weight;
 
-	if (!llcc)
-		return -ENOENT;
 	join_llc(taskc, llcc);
 	boost_count(taskc, llcc, ran_ns, now);
 	renew_weight(taskc, llcc);
@@ -241,10 +237,12 @@ __noinline int share_charge(struct task_ctx *taskc __arg_nonnull, u32 llc_idx,
 	if (bounded != vtime)
 		set_vtime(taskc, bounded);
 	if (!old_weight) {
-		/* It may be up to the clock; one that sleeps leaves it. */
+		/*
+		 * It may have reached the clock; a task that sleeps leaves it.
+		 */
 		if (stays)
 			join_clock(taskc, llcc);
-		return 0;
+		return;
 	}
 	weight = stays ? feasible_weight(taskc, llcc) : 0;
 
@@ -258,7 +256,6 @@ __noinline int share_charge(struct task_ctx *taskc __arg_nonnull, u32 llc_idx,
 	bpf_spin_unlock(&llcc->share.lock);
 
 	taskc->share.counted_weight = weight;
-	return 0;
 }
 
 __hidden void share_sleep(struct task_ctx *taskc, struct llc_ctx *llcc)

@@ -140,12 +140,12 @@ begin_into() {
 stall() {
 	chrt -f 50 taskset 2 guest-hog &
 	hog=$!
-	start_hog $(printf '\\377x')
+	n=$(printf \"/tmp/\\377x\")
+	cp /bin/guest-hog $n
+	$n &
 	victim=$!
-	until grep -q x /proc/$victim/comm; do
-		usleep 1000
-	done
-	taskset -p 2 $victim
+	usleep 10000
+	taskset -p 2 $!
 	wait $pid
 	fact thrown_out $?
 	kill -KILL $hog $victim
@@ -219,7 +219,11 @@ fn isolated_cpus_are_told_on_the_second_kernel() -> Result<()> {
 
 /// Two hogs for each CPU, beside which a start takes some seconds.
 const SLOW_SCRIPT: &str = "\
-start_hogs $((2 * NR_CPUS))
+hogs=
+for i in $(seq $((2 * NR_CPUS))); do
+	guest-hog &
+	hogs=\"$hogs $!\"
+done
 now
 began_at=$now_ms
 begin

@@ -28,7 +28,11 @@ const STEPS: &[(u32, &str)] = &[
 const SCRIPT: &str = "\
 begin
 for nr_hogs in $STEPS; do
-	start_hogs $nr_hogs
+	hogs=
+	for i in $(seq $nr_hogs); do
+		guest-hog &
+		hogs=\"$hogs $!\"
+	done
 	usleep 3500000
 	fact metrics \"$(agent stats)\"
 	kill $hogs

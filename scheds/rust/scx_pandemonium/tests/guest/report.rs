@@ -16,8 +16,9 @@ const SCRIPT: &str = "\
 echo secretbox >/proc/sys/kernel/hostname
 mkdir -p /home/secretuser
 begin --procdb /home/secretuser/memory --profile gaming
-start_hog secrettask
-task=$!
+cp bin/guest-hog /dev/shm/secrettask
+/dev/shm/secrettask &
+task=\"$!\"
 usleep 200000
 \"$SCHEDULER\" report >/tmp/report
 fact code $?

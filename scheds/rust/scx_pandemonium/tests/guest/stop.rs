@@ -23,7 +23,11 @@ begin
 sleep 0.5
 stop INT
 begin
-start_hogs $((2 * NR_CPUS))
+hogs=
+for i in $(seq $((2 * NR_CPUS))); do
+	guest-hog &
+	hogs=\"$hogs $!\"
+done
 sleep 0.5
 stop TERM
 kill $hogs
