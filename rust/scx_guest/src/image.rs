@@ -8,6 +8,9 @@
 //! emulated one ([`keep_turn`]). Not here: what follows from it (`kernel`).
 
 use std::io::Read;
+use std::ops::Range;
+
+use goblin::elf::SectionHeader;
 
 /// Offsets of the Linux x86 boot protocol, Documentation/arch/x86/boot.rst.
 const SETUP_SECTS: usize = 0x1f1;
@@ -100,13 +103,8 @@ pub(crate) fn direct(image: &[u8]) -> Option<Vec<u8>> {
 /// timer of the first CPU for a tenth of a second in such a loop, and to go round the
 /// CPUs ten million times was most of what a boot cost the host.
 pub(crate) fn keep_turn(kernel: &mut [u8]) -> usize {
-    let Some((start, length)) = section(kernel, STARTUP_CODE) else {
-        return 0;
-    };
-    let Some(code) = start
-        .checked_add(length)
-        .and_then(|end| kernel.get_mut(start..end))
-    else {
+    let range = section(kernel, STARTUP_CODE);
+    let Some(code) = range.and_then(|range| kernel.get_mut(range)) else {
         return 0;
     };
     let is_loop = |at: usize| {
@@ -126,15 +124,13 @@ pub(crate) fn keep_turn(kernel: &mut [u8]) -> usize {
     loops.len()
 }
 
-/// Where section `name` of an ELF file begins, and its length.
-fn section(elf: &[u8], name: &str) -> Option<(usize, usize)> {
+/// Where section `name` of an ELF file is.
+fn section(elf: &[u8], name: &str) -> Option<Range<usize>> {
     let parsed = goblin::elf::Elf::parse(elf).ok()?;
-    let header = parsed
-        .section_headers
-        .iter()
-        .find(|header| parsed.shdr_strtab.get_at(header.sh_name) == Some(name))?;
-    let start = usize::try_from(header.sh_offset).ok()?;
-    Some((start, usize::try_from(header.sh_size).ok()?))
+    let mut headers = parsed.section_headers.iter();
+    let is_named =
+        |header: &&SectionHeader| parsed.shdr_strtab.get_at(header.sh_name) == Some(name);
+    headers.find(is_named)?.file_range()
 }
 
 /// The compressed kernel inside the image.

@@ -46,12 +46,17 @@ __hidden void account_enable(struct task_struct *p)
 __hidden void account_disable(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
+	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 
-	if (!taskc)
+	if (!taskc || !llcc)
 		return;
 	queue_uncount(taskc);
 	share_disable(taskc);
 	taskc->account.runnable_at = 0;
+	/* What ran may go on in a higher class; no callback says so. */
+	if (!cpuc->account.is_busy)
+		preempt_withdraw(cpuc, llcc);
 }
 
 __hidden void account_begin_wait(struct task_ctx *taskc, u64 now)
@@ -123,7 +128,7 @@ static void charge_run(struct task_ctx *taskc, struct llc_ctx *llcc, u64 now,
 	if (taskc->hint.known.is_confined)
 		count_confined(used_ns);
 	slice_use(taskc, used_ns);
-	share_charge(taskc, llcc, used_ns, now, stays);
+	share_charge(taskc, llcc->topo.idx, used_ns, now, stays);
 	classify_stopping(taskc, used_ns);
 }
 
@@ -197,7 +202,7 @@ __hidden void account_running(struct task_struct *p)
 	classify_running(p, taskc, llcc, queue_uncount(taskc));
 	slice_grant(taskc, p->scx.slice);
 	cpuc->account.on_cpu_at = now;
-	preempt_begin_run(cpuc);
+	preempt_settle(cpuc);
 	frequency_running(cpuc, now);
 	account_begin_run(taskc, cpuc, llcc, now);
 }

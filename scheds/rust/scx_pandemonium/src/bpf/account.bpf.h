@@ -24,7 +24,7 @@ s32 account_init_task(struct task_struct *p, struct scx_init_task_args *args);
 /* ops.enable(): @p joins the class. */
 void account_enable(struct task_struct *p);
 
-/* ops.disable(): @p leaves the class, perhaps while it waits. */
+/* ops.disable(): @p leaves the class, perhaps while it waits or runs. */
 void account_disable(struct task_struct *p);
 
 /* The task of @taskc begins to wait for a CPU at @now. */

@@ -3,7 +3,6 @@
 #include "dispatch.bpf.h"
 #include "account.bpf.h"
 #include "classify.bpf.h"
-#include "idle.bpf.h"
 #include "pack.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -11,12 +10,13 @@
 #include "share.bpf.h"
 #include "slice.bpf.h"
 #include "stats.bpf.h"
+#include "steal.bpf.h"
 #include "policy/deficit.h"
 #include "policy/vtime.h"
 
 enum dispatch_consts {
-	/* How often a CPU looks whether another domain has more to do. */
-	BALANCE_INTERVAL_NS = 4 * NSEC_PER_MSEC,
+	/* When an idle CPU looks again for a task that is on its way. */
+	LOOK_SOON_NS = 100 * NSEC_PER_USEC,
 };
 
 /* Take the first task of @dsq_id that @cpuc's CPU may run; count it as @id. */
@@ -26,36 +26,6 @@ static bool serve(struct cpu_ctx *cpuc, u64 dsq_id, enum stat_id id)
 		return false;
 	stat_inc(cpuc, id);
 	return true;
-}
-
-/* Take a task of @dsq_id of another domain, if it has waited long enough. */
-static bool serve_far(struct cpu_ctx *cpuc, u32 llc_idx, u64 dsq_id, u64 now)
-{
-	return idle_may_take(dsq_id, llc_idx, now) &&
-	       serve(cpuc, dsq_id, STAT_SERVE_STOLEN);
-}
-
-/* Take a task of another domain, the nearest first, interactive first. */
-static bool steal(struct cpu_ctx *cpuc, u64 now)
-{
-	const struct llc_topo *topo;
-	u32 i, victim_idx;
-
-	if (nr_llcs == 1)
-		return false;
-	topo = try_lookup_llc_topo(cpuc->topo.llc_idx);
-	if (!topo)
-		return false;
-	bpf_for(i, 0, topo->nr_neighbours) {
-		if (i >= MAX_NEIGHBOURS)
-			break;
-		victim_idx = topo->neighbours[i];
-		if (serve_far(cpuc, victim_idx, queue_interactive(victim_idx),
-			      now) ||
-		    serve_far(cpuc, victim_idx, queue_batch(victim_idx), now))
-			return true;
-	}
-	return false;
 }
 
 /* A queue that a CPU may serve, and the rank of its first task. */
@@ -105,69 +75,6 @@ static void keep_running(struct task_struct *prev, struct task_ctx *prevc,
 	account_begin_run(prevc, cpuc, llcc, now);
 }
 
-/*
- * Return the weight of what is runnable in @llcc. The clock leaves out what has
- * credit, the sum of the cgroups what a task's demand adds.
- */
-static u64 runnable_weight(const struct llc_ctx *llcc)
-{
-	u64 counted = READ_ONCE(llcc->share.clock.weight_sum);
-	u64 all = READ_ONCE(llcc->group.runnable_weight);
-
-	return counted > all ? counted : all;
-}
-
-/*
- * Return whether the first batch task of @other is better off in @llcc: the
- * weights of the two, for each CPU, are further apart than what it weighs.
- * Anything less would only send tasks to and fro.
- */
-static bool is_better_here(const struct llc_ctx *llcc,
-			   const struct llc_ctx *other)
-{
-	u64 there = runnable_weight(other) * llcc->topo.nr_cpus;
-	u64 here = runnable_weight(llcc);
-	u32 weight;
-
-	if (there <= here * other->topo.nr_cpus || !queue_nr_batch(other))
-		return false;
-	weight = queue_peek_weight(queue_batch(other->topo.idx));
-	return weight && there > (here + weight) * other->topo.nr_cpus;
-}
-
-/*
- * Take a batch task from a domain that is busier than this one.
- *
- * A CPU looks beyond its domain once in BALANCE_INTERVAL_NS, so that tasks of
- * an overloaded domain are not left to its own CPUs while those of others have
- * less to do, and so that the common case pays one comparison.
- */
-static bool balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
-{
-	const struct llc_topo *topo;
-	struct llc_ctx *other;
-	u32 i;
-
-	if (nr_llcs == 1 || vtime_before(now, cpuc->dispatch.balance_at))
-		return false;
-	cpuc->dispatch.balance_at = now + BALANCE_INTERVAL_NS;
-	topo = try_lookup_llc_topo(llcc->topo.idx);
-	if (!topo)
-		return false;
-	bpf_for(i, 0, topo->nr_neighbours) {
-		if (i >= MAX_NEIGHBOURS)
-			break;
-		other = lookup_llc(topo->neighbours[i]);
-		if (!other)
-			break;
-		if (is_better_here(llcc, other) &&
-		    serve_far(cpuc, other->topo.idx,
-			      queue_batch(other->topo.idx), now))
-			return true;
-	}
-	return false;
-}
-
 /* One more task was chosen: a batch task, or before one that waits. */
 static void count_service(struct llc_ctx *llcc, bool is_batch)
 {
@@ -209,7 +116,8 @@ static bool serve_first(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 	bool in_burst = prevc && prevc->classify.served_tier > TIER_BATCH;
 
 	return rescue_overdue(cpuc, llcc, now, in_burst) ||
-	       serve_deficit(cpuc, llcc, nr->batch) || balance(cpuc, llcc, now);
+	       serve_deficit(cpuc, llcc, nr->batch) ||
+	       steal_balance(cpuc, llcc, now);
 }
 
 /*
@@ -242,6 +150,60 @@ static bool serve_chosen(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		count_service(llcc,
 			      !nr_batch || best->stat == STAT_SERVE_BATCH);
 	return true;
+}
+
+/*
+ * Take what came into the queues while this CPU, that of @cpuc, looked, and
+ * remember whether there is more to come.
+ *
+ * The kernel carries out an insertion after ops.enqueue(). A task is on its way
+ * until then: it has looked for an idle CPU already, but is in no queue yet. So
+ * the queues are looked at once more after it was seen which are complete.
+ */
+static bool look_again(struct cpu_ctx *cpuc, u64 now)
+{
+	enum queue_state state = queue_state_of_all();
+
+	cpuc->dispatch.is_awaiting = state == QUEUE_INCOMPLETE;
+	return state != QUEUE_EMPTY &&
+	       (serve_any(cpuc) || steal_any(cpuc, now));
+}
+
+/* The CPU of @cpuc, which goes or stays idle, expects a task. */
+static void look_soon(struct cpu_ctx *cpuc)
+{
+	slice_end_in(cpuc, scx_bpf_now(), LOOK_SOON_NS);
+}
+
+/* Return whether idle @cpu was claimed: it is off the mask of idle CPUs. */
+static bool is_claimed(s32 cpu)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool is_set = bpf_cpumask_test_cpu(cpu, idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return !is_set;
+}
+
+/*
+ * @cpuc's CPU found nothing to run. If it was idle before it stays so, and the
+ * kernel does not call ops.update_idle().
+ *
+ * It may have been claimed for a task that another CPU took since. To a task
+ * that is queued before the kernel puts it back into the idle mask it is no
+ * idle CPU, and our look at the queues is over: so look once more after that.
+ */
+static void find_nothing(struct cpu_ctx *cpuc)
+{
+	s32 cpu = cpuc->topo.cpu;
+
+	stat_inc(cpuc, STAT_DISPATCH_EMPTY);
+	if (!cpuc->slice.is_idle || cpuc->slice.is_offline)
+		return;
+	if (is_claimed(cpu))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	else if (cpuc->dispatch.is_awaiting)
+		look_soon(cpuc);
 }
 
 /*
@@ -294,13 +256,13 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		keep_running(prev, prevc, cpuc, llcc, now);
 		return;
 	}
-	if (serve_chosen(cpuc, llcc, &best, nr.batch) || steal(cpuc, now))
+	if (serve_chosen(cpuc, llcc, &best, nr.batch) || steal_any(cpuc, now))
 		return;
 
 	if (prevc && may_stay)
 		keep_running(prev, prevc, cpuc, llcc, now);
-	else
-		stat_inc(cpuc, STAT_DISPATCH_EMPTY);
+	else if (!look_again(cpuc, now))
+		find_nothing(cpuc);
 }
 
 /*
@@ -340,12 +302,23 @@ __hidden void dispatch_update_idle(s32 cpu, bool is_idle)
 	if (!llcc)
 		return;
 	slice_update_idle(cpuc, llcc, is_idle);
+	if (!is_idle)
+		return;
 	/*
 	 * A task that took what ran here last for a victim would get before the
 	 * one to which this CPU is given next, or real-time work.
 	 */
-	if (is_idle)
-		preempt_withdraw(cpuc, llcc);
-	if (is_idle && !cpuc->slice.is_offline && missed_work(cpuc, llcc))
+	preempt_withdraw(cpuc, llcc);
+	if (preempt_is_granted(cpuc)) {
+		/*
+		 * One did so while that went to sleep, and is on its way. To
+		 * others this CPU is not idle: they would wait behind it.
+		 */
+		scx_bpf_test_and_clear_cpu_idle(cpu);
+		look_soon(cpuc);
+	} else if (!cpuc->slice.is_offline && missed_work(cpuc, llcc)) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	} else if (cpuc->dispatch.is_awaiting) {
+		look_soon(cpuc);
+	}
 }

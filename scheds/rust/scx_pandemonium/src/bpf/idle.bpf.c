@@ -224,7 +224,8 @@ static bool is_any_idle(struct task_struct *p)
  *   5. One of its NUMA node, then any, whole cores first. A task that keeps to
  *	its LLC goes to neither and, by 1, not to a big core elsewhere.
  */
-s32 idle_claim_nearest(struct task_struct *p __arg_trusted, s32 prev_cpu)
+__noinline s32 idle_claim_nearest(struct task_struct *p __arg_trusted,
+				  s32 prev_cpu)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
 	struct cpu_ctx *cpuc = lookup_cpu(prev_cpu);
@@ -281,7 +282,7 @@ __hidden void idle_bound_wait(struct task_struct *p, struct task_ctx *taskc,
 		arm_timer(llcc, LLC_WAIT_MAX_NS);
 }
 
-bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now)
+__noinline bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now)
 {
 	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	u64 left_ns = LLC_WAIT_MAX_NS;

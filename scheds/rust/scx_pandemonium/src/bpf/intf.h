@@ -226,8 +226,12 @@ struct account_cpu {
 
 struct dispatch_cpu {
 	u64 asked_at;	  /* when it was last asked what to run */
-	u64 balance_at;	  /* when to look beyond the domain again */
 	u64 seen_inserts; /* queue_nr_inserts() when it last looked for work */
+	u32 is_awaiting;  /* 1 if a task was on its way into a queue then */
+};
+
+struct steal_cpu {
+	u64 balance_at; /* when to look beyond the domain again */
 };
 
 struct handoff_cpu {
@@ -264,8 +268,8 @@ struct preempt_cpu {
 	 */
 	u32 offered_tier;
 	/*
-	 * How long the task that claimed this CPU usually runs, until a task
-	 * begins to run here; else 0.
+	 * How long the task that claimed this CPU usually runs, while it is on
+	 * its way here, until a task begins to run; else 0.
 	 */
 	u64 granted_ns;
 };
@@ -294,6 +298,7 @@ struct cpu_ctx {
 	struct topo_cpu topo;
 	struct account_cpu account;
 	struct dispatch_cpu dispatch;
+	struct steal_cpu steal;
 	struct handoff_cpu handoff;
 	struct rescue_cpu rescue;
 	struct classify_cpu classify;

@@ -19,6 +19,7 @@
  *   queue	where do tasks wait, and in which order?
  *   slice	how long does a run last, and what ends it?
  *   dispatch	what does a CPU run next?
+ *   steal	what does a CPU take from another domain?
  *   rescue	which task has waited too long?
  *   frequency	how fast does a CPU have to be?
  *   account	which task uses how much CPU time, and how long did it wait?
@@ -282,5 +283,6 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "share.bpf.c"
 #include "slice.bpf.c"
 #include "stats.bpf.c"
+#include "steal.bpf.c"
 #include "tasks.bpf.c"
 #include "topo.bpf.c"

@@ -42,12 +42,13 @@ static struct bpf_cpumask *usable_span(struct task_struct *p, u32 nr)
 	return mask;
 }
 
-bool pack_fits(struct task_struct *p __arg_trusted, u32 nr)
+__noinline bool pack_fits(struct task_struct *p __arg_trusted, u32 nr)
 {
 	return usable_span(p, nr);
 }
 
-s32 pack_claim_cpu(struct task_struct *p __arg_trusted, u32 nr, s32 prev_cpu)
+__noinline s32 pack_claim_cpu(struct task_struct *p __arg_trusted, u32 nr,
+			      s32 prev_cpu)
 {
 	struct bpf_cpumask *mask = usable_span(p, nr);
 
@@ -59,7 +60,7 @@ s32 pack_claim_cpu(struct task_struct *p __arg_trusted, u32 nr, s32 prev_cpu)
 	return scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
 }
 
-s32 pack_wait_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+__noinline s32 pack_wait_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
 	struct bpf_cpumask *mask = usable_span(p, knobs.nr_packed_cpus);
 
@@ -113,7 +114,7 @@ static int pack_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 	return 0;
 }
 
-int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
+__noinline int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	bool is_any_idle = bpf_cpumask_intersects(idle, p->cpus_ptr);
@@ -129,21 +130,24 @@ int pack_bound_wait(struct task_struct *p __arg_trusted, u32 llc_idx)
 	return 0;
 }
 
-s32 pack_confined_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
+__noinline s32 pack_confined_cpu(struct task_struct *p __arg_trusted,
+				 s32 prev_cpu)
 {
 	u32 nr = knobs.nr_confined_cpus;
-	struct bpf_cpumask *mask = usable_span(p, nr);
+	s32 cpu = pack_claim_cpu(p, nr, prev_cpu);
 	struct cpu_ctx *cpuc, *otherc;
-	s32 cpu;
+	struct bpf_cpumask *mask;
 
-	if (!mask)
-		return -EINVAL;
-	cpu = pack_claim_cpu(p, nr, prev_cpu);
+	if (cpu == -EINVAL)
+		return cpu;
 	if (cpu >= 0) {
 		/* Sent once we are out of ops.enqueue(), where @p is queued. */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return cpu;
 	}
+	mask = usable_span(p, nr);
+	if (!mask)
+		return -EINVAL;
 	/* Of two that chance names one is seldom among the most crowded. */
 	cpuc = lookup_cpu(bpf_cpumask_any_distribute(cast_mask(mask)));
 	otherc = lookup_cpu(bpf_cpumask_any_distribute(cast_mask(mask)));

@@ -65,7 +65,7 @@ static void become_runnable(struct task_struct *p, struct task_ctx *taskc,
 		classify_wakeup(taskc, wakerc, cpuc, now);
 		compositor_check(p, taskc, now);
 	}
-	share_become_runnable(taskc, llcc);
+	share_become_runnable(taskc, llcc->topo.idx);
 }
 
 /*
@@ -177,7 +177,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	if (may_hand_off && handoff_is_due(taskc, wakerc, cpuc, llcc, false))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
-	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc);
+	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc->topo.idx);
 	if (cpu == this_cpu && wakerc && handoff_let_finish(cpuc, now))
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_HANDOFF);
 	if (cpu >= 0)
@@ -261,7 +261,6 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 	bool is_urgent = (enq_flags & SCX_ENQ_REENQ) ||
 			 ((enq_flags & SCX_ENQ_WAKEUP) &&
 			  !__COMPAT_is_enq_cpu_selected(enq_flags));
-	s32 target;
 
 	if (taskc->classify.served_tier == TIER_BATCH) {
 		queue_insert(p, taskc, llcc, queue_batch(llcc->topo.idx),
@@ -270,11 +269,8 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 	}
 	queue_insert(p, taskc, llcc, queue_interactive(llcc->topo.idx),
 		     enq_flags);
-	if (is_urgent) {
-		target = preempt_claim_cpu(p, taskc, cpu, llcc);
-		if (target >= 0)
-			scx_bpf_kick_cpu(target, SCX_KICK_PREEMPT);
-	}
+	if (is_urgent)
+		preempt_kick_cpu(p, taskc, cpu, llcc->topo.idx);
 	return STAT_PLACE_INTERACTIVE;
 }
 

@@ -155,34 +155,47 @@ static s32 claim_from_mask(struct task_struct *p, struct task_ctx *taskc,
 	return -EBUSY;
 }
 
-/* Claim for @p a CPU of @llcc that runs anything below it, batch first. */
-static s32 claim_from_llc(struct task_struct *p, struct task_ctx *taskc,
-			  struct llc_ctx *llcc)
+/*
+ * Claim for @p a CPU of domain @llc_idx that runs anything below it, batch
+ * first. Return it or -EBUSY.
+ *
+ * Not static, so that the verifier walks the search once, not at each call.
+ */
+__noinline s32 preempt_claim_in_llc(struct task_struct *p __arg_trusted,
+				    struct task_ctx *taskc __arg_nonnull,
+				    u32 llc_idx)
 {
-	s32 cpu = claim_from_mask(p, taskc, llcc, TIER_BATCH);
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
+	s32 cpu;
 
+	if (!llcc)
+		return -EBUSY;
+	cpu = claim_from_mask(p, taskc, llcc, TIER_BATCH);
 	if (cpu < 0 && taskc->classify.served_tier > TIER_INTERACTIVE)
 		cpu = claim_from_mask(p, taskc, llcc, TIER_INTERACTIVE);
 	return cpu;
 }
 
-__hidden s32 preempt_claim_cpu(struct task_struct *p, struct task_ctx *taskc,
-			       s32 prev_cpu, struct llc_ctx *llcc)
+/* Not static, as preempt_claim_in_llc(). */
+__noinline s32 preempt_claim_cpu(struct task_struct *p __arg_trusted,
+				 struct task_ctx *taskc __arg_nonnull,
+				 s32 prev_cpu, u32 llc_idx)
 {
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	const struct llc_topo *topo;
 	u32 i, nr;
 	s32 cpu;
 
-	if (taskc->classify.served_tier == TIER_BATCH)
+	if (!llcc || taskc->classify.served_tier == TIER_BATCH)
 		return -EBUSY;
 	if (preempt_claim_this(p, taskc, prev_cpu))
 		return prev_cpu;
 
-	cpu = claim_from_llc(p, taskc, llcc);
+	cpu = preempt_claim_in_llc(p, taskc, llc_idx);
 	if (cpu >= 0 || nr_llcs == 1 || idle_keeps_llc(p, taskc, llcc))
 		return cpu;
 
-	topo = try_lookup_llc_topo(llcc->topo.idx);
+	topo = try_lookup_llc_topo(llc_idx);
 	if (!topo)
 		return -EBUSY;
 	nr = topo->nr_neighbours;
@@ -191,14 +204,24 @@ __hidden s32 preempt_claim_cpu(struct task_struct *p, struct task_ctx *taskc,
 	bpf_for(i, 0, nr) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
-		llcc = lookup_llc(topo->neighbours[i]);
-		if (!llcc)
-			break;
-		cpu = claim_from_llc(p, taskc, llcc);
+		cpu = preempt_claim_in_llc(p, taskc, topo->neighbours[i]);
 		if (cpu >= 0)
 			return cpu;
 	}
 	return -EBUSY;
+}
+
+__hidden void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
+			       s32 prev_cpu, u32 llc_idx)
+{
+	s32 cpu = preempt_claim_cpu(p, taskc, prev_cpu, llc_idx);
+	struct cpu_ctx *cpuc = cpu >= 0 ? lookup_cpu(cpu) : NULL;
+
+	if (!cpuc)
+		return;
+	/* No task is on its way to that CPU itself. */
+	preempt_settle(cpuc);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 __hidden bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc,
@@ -242,7 +265,12 @@ __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		mark_offered(llcc, cpuc->topo.cpu, tier);
 }
 
-__hidden void preempt_begin_run(struct cpu_ctx *cpuc)
+__hidden bool preempt_is_granted(const struct cpu_ctx *cpuc)
+{
+	return READ_ONCE(cpuc->preempt.granted_ns);
+}
+
+__hidden void preempt_settle(struct cpu_ctx *cpuc)
 {
 	WRITE_ONCE(cpuc->preempt.granted_ns, 0);
 }
@@ -260,6 +288,7 @@ __hidden void preempt_cpu_release(s32 cpu)
 	if (!llcc)
 		return;
 	preempt_withdraw(cpuc, llcc);
+	preempt_settle(cpuc);
 	stat_inc(cpuc, STAT_RT_RELEASE);
 	scx_bpf_reenqueue_local();
 }

@@ -22,7 +22,7 @@ s32 preempt_init(void);
  * tier makes room, and only if it is not owed more than the tier is worth.
  *
  *   1. @prev_cpu: what the task left in its caches may still be there.
- *   2. A CPU of @llcc that runs a batch task.
+ *   2. A CPU of domain @llc_idx that runs a batch task.
  *   3. One that runs an interactive task, if @p is above that.
  *   4. The same in the other domains, nearest first, within a budget, unless
  *	@p keeps to its own.
@@ -31,7 +31,14 @@ s32 preempt_init(void);
  * caller inserts @p into its local DSQ with SCX_ENQ_PREEMPT.
  */
 s32 preempt_claim_cpu(struct task_struct *p, struct task_ctx *taskc,
-		      s32 prev_cpu, struct llc_ctx *llcc);
+		      s32 prev_cpu, u32 llc_idx);
+
+/*
+ * Let the CPU that preempt_claim_cpu() finds for @p, which waits in a queue of
+ * the domain, look there at once.
+ */
+void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
+		      s32 prev_cpu, u32 llc_idx);
 
 /* Claim @cpu itself for @p. Return whether what runs there makes room. */
 bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc, s32 cpu);
@@ -45,8 +52,14 @@ bool preempt_is_briefly_granted(const struct cpu_ctx *cpuc);
 /* A task of @tier begins to run on @cpuc's CPU: offer it to those above it. */
 void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 tier);
 
-/* A task begins to run on @cpuc's CPU: the claim of it is settled. */
-void preempt_begin_run(struct cpu_ctx *cpuc);
+/* Return whether the task that claimed @cpuc's CPU is on its way there. */
+bool preempt_is_granted(const struct cpu_ctx *cpuc);
+
+/*
+ * A task begins to run on @cpuc's CPU, or none is on its way there: the claim
+ * of it is settled.
+ */
+void preempt_settle(struct cpu_ctx *cpuc);
 
 /* The CPU of @cpuc may not be preempted until it is offered again. */
 void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);

@@ -95,6 +95,38 @@ __hidden u64 queue_nr_inserts(void)
 	return nr;
 }
 
+/* Return the state of @dsq_id, whose tasks are counted in @w. */
+static enum queue_state state_of(const struct waiters *w, u64 dsq_id)
+{
+	u32 nr = wait_age_nr(w);
+
+	if (!nr)
+		return QUEUE_EMPTY;
+	return (s32)nr > scx_bpf_dsq_nr_queued(dsq_id) ? QUEUE_INCOMPLETE
+						       : QUEUE_COMPLETE;
+}
+
+__noinline enum queue_state queue_state_of_all(void)
+{
+	enum queue_state all = QUEUE_EMPTY, interactive, batch;
+	struct llc_ctx *llcc;
+	u32 i;
+
+	bpf_for(i, 0, nr_llcs) {
+		llcc = lookup_llc(i);
+		if (!llcc)
+			break;
+		interactive = state_of(&llcc->queue.interactive,
+				       queue_interactive(i));
+		batch = state_of(&llcc->queue.batch, queue_batch(i));
+		if (all < interactive)
+			all = interactive;
+		if (all < batch)
+			all = batch;
+	}
+	return all;
+}
+
 __hidden bool queue_peek(u64 dsq_id, u64 *rank)
 {
 	struct task_struct *p;

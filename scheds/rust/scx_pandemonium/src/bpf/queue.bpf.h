@@ -119,6 +119,19 @@ u32 queue_peek_weight(u64 dsq_id);
  */
 u64 queue_nr_inserts(void);
 
+/* What the queues of all domains hold, by the counts and by the kernel. */
+enum queue_state {
+	QUEUE_EMPTY,	  /* no task waits */
+	QUEUE_COMPLETE,	  /* all that are counted are there */
+	QUEUE_INCOMPLETE, /* one is on its way there, or to a CPU */
+};
+
+/*
+ * Return the state of the queues of all domains, one that is incomplete before
+ * all others. Seen by the verifier once, not at each call.
+ */
+enum queue_state queue_state_of_all(void);
+
 /* Return the count of the tasks that wait in @dsq_id. */
 struct waiters *queue_waiters(u64 dsq_id);
 

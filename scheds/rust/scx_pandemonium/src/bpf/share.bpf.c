@@ -76,10 +76,7 @@ static u64 bounded_vtime(const struct task_ctx *taskc,
 			      clock, knobs.lag_max_ns, taskc->share.weight);
 }
 
-/*
- * Return the weight with which the task of @taskc counts beside what is in
- * @llcc already.
- */
+/* Return the weight that @taskc counts with, beside what is in @llcc. */
 static u32 feasible_weight(const struct task_ctx *taskc,
 			   const struct llc_ctx *llcc)
 {
@@ -120,10 +117,7 @@ static void enter_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 	bpf_spin_unlock(&llcc->share.lock);
 }
 
-/*
- * The task of @taskc is runnable in @llcc: the clock counts it, once it has no
- * credit left.
- */
+/* The task of @taskc is runnable in @llcc: count it if it has no credit. */
 static void join_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	leave_clock(taskc);
@@ -191,9 +185,14 @@ __hidden void share_enable(struct task_struct *p, struct task_ctx *taskc,
 	taskc->share.weight = taskc->share.plain_weight;
 }
 
-__hidden void share_become_runnable(struct task_ctx *taskc,
-				    struct llc_ctx *llcc)
+/* Not static, so that the verifier walks it once, not at each call. */
+__noinline int share_become_runnable(struct task_ctx *taskc __arg_nonnull,
+				     u32 llc_idx)
 {
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
+
+	if (!llcc)
+		return -ENOENT;
 	if (taskc->share.is_sleeping)
 		wake(taskc);
 	join_llc(taskc, llcc);
@@ -203,6 +202,7 @@ __hidden void share_become_runnable(struct task_ctx *taskc,
 	if (!taskc->share.counted_weight)
 		set_vtime(taskc, bounded_vtime(taskc, llcc));
 	join_clock(taskc, llcc);
+	return 0;
 }
 
 __hidden void share_stay_runnable(struct task_ctx *taskc, struct llc_ctx *llcc)
@@ -220,12 +220,16 @@ __hidden void share_running(struct task_ctx *taskc, struct llc_ctx *llcc)
 	group_join(taskc, llcc, own_weight(taskc));
 }
 
-__hidden void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc,
-			   u64 ran_ns, u64 now, bool stays)
+/* Not static, as share_become_runnable(). */
+__noinline int share_charge(struct task_ctx *taskc __arg_nonnull, u32 llc_idx,
+			    u64 ran_ns, u64 now, bool stays)
 {
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	u64 step, vtime, bounded;
 	u32 old_weight, weight;
 
+	if (!llcc)
+		return -ENOENT;
 	join_llc(taskc, llcc);
 	boost_count(taskc, llcc, ran_ns, now);
 	renew_weight(taskc, llcc);
@@ -237,12 +241,10 @@ __hidden void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc,
 	if (bounded != vtime)
 		set_vtime(taskc, bounded);
 	if (!old_weight) {
-		/*
-		 * It may have reached the clock; a task that sleeps leaves it.
-		 */
+		/* It may be up to the clock; one that sleeps leaves it. */
 		if (stays)
 			join_clock(taskc, llcc);
-		return;
+		return 0;
 	}
 	weight = stays ? feasible_weight(taskc, llcc) : 0;
 
@@ -256,6 +258,7 @@ __hidden void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc,
 	bpf_spin_unlock(&llcc->share.lock);
 
 	taskc->share.counted_weight = weight;
+	return 0;
 }
 
 __hidden void share_sleep(struct task_ctx *taskc, struct llc_ctx *llcc)

@@ -25,11 +25,11 @@ void share_enable(struct task_struct *p, struct task_ctx *taskc,
 		  const struct llc_ctx *llcc);
 
 /*
- * The task of @taskc begins to wait for a CPU of @llcc: after a sleep, or as a
- * new task. It is owed what it was when it fell asleep and what it gained
- * since, within bounds.
+ * The task of @taskc begins to wait for a CPU of domain @llc_idx: after a
+ * sleep, or as a new task. It is owed what it was when it fell asleep and what
+ * it gained since, within bounds. Return 0 or a negative error.
  */
-void share_become_runnable(struct task_ctx *taskc, struct llc_ctx *llcc);
+int share_become_runnable(struct task_ctx *taskc, u32 llc_idx);
 
 /* It was runnable, and waits for a CPU of @llcc again. */
 void share_stay_runnable(struct task_ctx *taskc, struct llc_ctx *llcc);
@@ -42,21 +42,18 @@ void share_stay_runnable(struct task_ctx *taskc, struct llc_ctx *llcc);
 void share_running(struct task_ctx *taskc, struct llc_ctx *llcc);
 
 /*
- * It ran for @ran_ns on a CPU of @llcc, until @now: it is charged for that, and
- * the clock moves on. What it is still owed above the bound is lost. Unless it
- * @stays runnable, the clock counts it no more.
+ * It ran for @ran_ns on a CPU of domain @llc_idx, until @now: it is charged for
+ * that, and the clock moves on. What it is still owed above the bound is lost.
+ * Unless it @stays runnable, the clock counts it no more. Return 0 or a
+ * negative error.
  */
-void share_charge(struct task_ctx *taskc, struct llc_ctx *llcc, u64 ran_ns,
-		  u64 now, bool stays);
+int share_charge(struct task_ctx *taskc, u32 llc_idx, u64 ran_ns, u64 now,
+		 bool stays);
 
-/*
- * The task of @taskc, charged for its run in @llcc, sleeps: it keeps its lag.
- */
+/* The task of @taskc, charged for its run in @llcc, sleeps: it keeps a lag. */
 void share_sleep(struct task_ctx *taskc, struct llc_ctx *llcc);
 
-/*
- * Its turn begins: the place that it keeps while that lasts is where it is now.
- */
+/* Its turn begins: the place that it keeps meanwhile is where it is now. */
 void share_begin_turn(struct task_ctx *taskc);
 
 /* The task of @taskc is not ours any more: no clock and no cgroup counts it. */

@@ -140,12 +140,12 @@ begin_into() {
 stall() {
 	chrt -f 50 taskset 2 guest-hog &
 	hog=$!
-	n=$(printf \"/tmp/\\377x\")
-	cp /bin/guest-hog $n
-	$n &
+	start_hog $(printf '\\377x')
 	victim=$!
-	usleep 10000
-	taskset -p 2 $!
+	until grep -q x /proc/$victim/comm; do
+		usleep 1000
+	done
+	taskset -p 2 $victim
 	wait $pid
 	fact thrown_out $?
 	kill -KILL $hog $victim
@@ -219,11 +219,7 @@ fn isolated_cpus_are_told_on_the_second_kernel() -> Result<()> {
 
 /// Two hogs for each CPU, beside which a start takes some seconds.
 const SLOW_SCRIPT: &str = "\
-hogs=
-for i in $(seq $((2 * NR_CPUS))); do
-	guest-hog &
-	hogs=\"$hogs $!\"
-done
+start_hogs $((2 * NR_CPUS))
 now
 began_at=$now_ms
 begin

@@ -4,10 +4,11 @@
 //!
 //! - `children`: with hogs on all CPUs, a thread that goes before batch work starts
 //!   others one by one, with pauses, then many at once; a hog starts some, with
-//!   pauses. Each notes how long it waited for its first run, and sleeps. The answer
+//!   pauses. Each notes how long it has waited for a CPU, and sleeps. The answer
 //!   is a line for each of `single`, `burst` and `fed`: how many there were, how many
 //!   of them are served before batch work, and the median wait in us.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -46,9 +47,8 @@ const LONG_BURST: Duration = Duration::from_millis(20);
 const NR_TOKENS: u64 = NR_CPUS as u64;
 const REFILL_MS: u64 = 20;
 
-/// So soon an admitted child has told its wait, in us. The wait is 10 of these, since a
-/// CPU is preempted for it; to start a thread is the rest, 500 beside so many hogs.
-const ADMITTED_WAIT_MAX_US: u64 = 800;
+/// An admitted child waits no longer than that, in us: a CPU is preempted for it.
+const ADMITTED_WAIT_MAX_US: u64 = 100;
 
 const SCRIPT: &str = "\
 begin
@@ -81,10 +81,8 @@ impl Children {
         for child in 0..nr {
             pause();
             let (is_over, waits_us) = (children.is_over.clone(), children.waits_us.clone());
-            let born_at = Instant::now();
             children.threads.push(spawn(kind, move || {
-                let wait_us = u64::try_from(born_at.elapsed().as_micros())?;
-                waits_us[child].store(wait_us, Ordering::Relaxed);
+                waits_us[child].store(run_delay_us()?, Ordering::Relaxed);
                 while !is_over.load(Ordering::Relaxed) {
                     thread::park();
                 }
@@ -120,6 +118,16 @@ impl Children {
             self.took.as_millis()
         ))
     }
+}
+
+/// How long this thread was runnable and did not run, in us, as the kernel counts it.
+fn run_delay_us() -> Result<u64> {
+    let schedstat = fs::read_to_string("/proc/thread-self/schedstat")?;
+    let delay_ns = schedstat
+        .split_whitespace()
+        .nth(1)
+        .context("no run delay")?;
+    Ok(delay_ns.parse::<u64>()? / 1000)
 }
 
 /// The request of that name.

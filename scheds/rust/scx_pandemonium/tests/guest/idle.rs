@@ -163,21 +163,14 @@ fact low $(agent wander 3 200)
 sizes 400 400 1024 1024
 again
 fact high $(agent wander 0 200)
-start_hogs
+start_hogs 4
 tell_busy_ticks
 stop INT
 ";
 
-/// A hog for each of four CPUs, and the ticks of user time that each CPU has of the
-/// next second.
-pub const HOGS: &str = "\
-start_hogs() {
-	hogs=
-	for cpu in 0 1 2 3; do
-		guest-hog &
-		hogs=\"$hogs $!\"
-	done
-}
+/// The ticks of user time that each of four CPUs has of the next second; the hogs end
+/// with it.
+pub const BUSY_TICKS: &str = "\
 tell_busy_ticks() {
 	grep '^cpu[0-9]' /proc/stat >/tmp/before
 	usleep 1000000
@@ -221,7 +214,9 @@ pub fn check_share(told: &Told, key: &str, of: [usize; 2]) -> Result<()> {
 }
 
 fn sizes(kernel: &Kernel) -> Result<()> {
-    let told = OURS.flat(kernel, 4)?.run(&format!("{FAKE}{HOGS}{SIZES}"))?;
+    let told = OURS
+        .flat(kernel, 4)?
+        .run(&format!("{FAKE}{BUSY_TICKS}{SIZES}"))?;
     check_share(&told, "low", [0, 1])?;
     check_share(&told, "high", [2, 3])?;
     check_busy(&told)?;

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use scx_guest::Kernel;
 use serde_json::{Value, json};
 
-use crate::idle::{FAKE, HOGS, check_busy, check_share};
+use crate::idle::{BUSY_TICKS, FAKE, check_busy, check_share};
 use crate::ours::OURS;
 use crate::support::told::Told;
 use crate::support::trace::TRACING;
@@ -234,7 +234,7 @@ for profile in auto powersave; do
 done
 begin --profile powersave
 usleep 1500000
-start_hogs
+start_hogs 4
 usleep 1000000
 tell_busy_ticks
 stop INT
@@ -304,7 +304,7 @@ fn check_work(told: &Told, [auto, packed]: &[Value; 2]) -> Result<()> {
 fn packs(kernel: &Kernel) -> Result<()> {
     let told = OURS
         .flat(kernel, NR_CPUS as u32)?
-        .run(&format!("{FAKE}{HOGS}{SCRIPT}"))?;
+        .run(&format!("{FAKE}{BUSY_TICKS}{SCRIPT}"))?;
     let (light, frames) = (answers(&told, "light")?, answers(&told, "frames")?);
     check_packed(&told, &light)?;
     check_work(&told, &light)?;

@@ -52,11 +52,7 @@ tell_run nobody \"$SCHEDULER\" profile gaming
 umask 0
 begin_to_answer --profile server
 tell_run at_start \"$SCHEDULER\" profile
-hogs=
-for i in $(seq $((2 * NR_CPUS))); do
-	guest-hog &
-	hogs=\"$hogs $!\"
-done
+start_hogs $((2 * NR_CPUS))
 usleep 200000
 fact metrics \"$(agent stats-of-ms 1000)\"
 tell_run changed \"$SCHEDULER\" profile lowlatency

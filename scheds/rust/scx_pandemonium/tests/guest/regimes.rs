@@ -28,11 +28,7 @@ const STEPS: &[(u32, &str)] = &[
 const SCRIPT: &str = "\
 begin
 for nr_hogs in $STEPS; do
-	hogs=
-	for i in $(seq $nr_hogs); do
-		guest-hog &
-		hogs=\"$hogs $!\"
-	done
+	start_hogs $nr_hogs
 	usleep 3500000
 	fact metrics \"$(agent stats)\"
 	kill $hogs

@@ -16,9 +16,8 @@ const SCRIPT: &str = "\
 echo secretbox >/proc/sys/kernel/hostname
 mkdir -p /home/secretuser
 begin --procdb /home/secretuser/memory --profile gaming
-cp bin/guest-hog /dev/shm/secrettask
-/dev/shm/secrettask &
-task=\"$!\"
+start_hog secrettask
+task=$!
 usleep 200000
 \"$SCHEDULER\" report >/tmp/report
 fact code $?

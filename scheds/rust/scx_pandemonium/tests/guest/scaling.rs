@@ -18,11 +18,7 @@ for scale in small plain large; do
 	plain) begin --no-adaptive ;;
 	large) begin --no-adaptive --nr-cpus 64 ;;
 	esac
-	hogs=
-	for hog in 1 2 3 4; do
-		guest-hog &
-		hogs=\"$hogs $!\"
-	done
+	start_hogs 4
 	usleep 500000
 	fact $scale $(agent stats-of-ms 2000)
 	kill $hogs

@@ -23,11 +23,7 @@ begin
 sleep 0.5
 stop INT
 begin
-hogs=
-for i in $(seq $((2 * NR_CPUS))); do
-	guest-hog &
-	hogs=\"$hogs $!\"
-done
+start_hogs $((2 * NR_CPUS))
 sleep 0.5
 stop TERM
 kill $hogs

@@ -87,9 +87,8 @@ mount -t devpts devpts /dev/pts
 fact refused $? $(cat /tmp/err)
 begin
 for name in hog1 hog2 hog3 hog4; do
-	cp /bin/guest-hog /dev/shm/$name
-	/dev/shm/$name &
-	hogs=\"${hogs} ${!}\"
+	start_hog $name
+	hogs=\"$hogs $!\"
 done
 usleep 500000
 (sleep 9; kill -INT $pid; kill $hogs; sleep 4; \"$SCHEDULER\" 2>>$LOG) &

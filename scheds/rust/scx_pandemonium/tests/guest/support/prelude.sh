@@ -64,6 +64,21 @@ begin() {
 	guest-clock "$PIT_DIVISOR" 0
 }
 
+# start_hogs NR: so many hogs; their processes are $hogs.
+start_hogs() {
+	hogs=
+	for _ in $(seq $1); do
+		guest-hog &
+		hogs="$hogs $!"
+	done
+}
+
+# start_hog NAME: a hog of that name; its process is $!.
+start_hog() {
+	cp /bin/guest-hog "/dev/shm/$1"
+	"/dev/shm/$1" &
+}
+
 # stop SIGNAL: stop the scheduler and tell its exit code, the time in ms and the
 # state of the kernel.
 stop() {

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* steal: what does a CPU take from another domain? See steal.bpf.h. */
+#include "steal.bpf.h"
+#include "idle.bpf.h"
+#include "queue.bpf.h"
+#include "stats.bpf.h"
+#include "policy/vtime.h"
+
+enum steal_consts {
+	/* How often a CPU looks whether another domain has more to do. */
+	BALANCE_INTERVAL_NS = 4 * NSEC_PER_MSEC,
+};
+
+/* Take a task of @dsq_id of another domain, if it has waited long enough. */
+static bool take(struct cpu_ctx *cpuc, u32 llc_idx, u64 dsq_id, u64 now)
+{
+	if (!idle_may_take(dsq_id, llc_idx, now) ||
+	    !scx_bpf_dsq_move_to_local(dsq_id, 0))
+		return false;
+	stat_inc(cpuc, STAT_SERVE_STOLEN);
+	return true;
+}
+
+__hidden bool steal_any(struct cpu_ctx *cpuc, u64 now)
+{
+	const struct llc_topo *topo;
+	u32 i, victim_idx;
+
+	if (nr_llcs == 1)
+		return false;
+	topo = try_lookup_llc_topo(cpuc->topo.llc_idx);
+	if (!topo)
+		return false;
+	bpf_for(i, 0, topo->nr_neighbours) {
+		if (i >= MAX_NEIGHBOURS)
+			break;
+		victim_idx = topo->neighbours[i];
+		if (take(cpuc, victim_idx, queue_interactive(victim_idx),
+			 now) ||
+		    take(cpuc, victim_idx, queue_batch(victim_idx), now))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Return the weight of what is runnable in @llcc. The clock leaves out what has
+ * credit, the sum of the cgroups what a task's demand adds.
+ */
+static u64 runnable_weight(const struct llc_ctx *llcc)
+{
+	u64 counted = READ_ONCE(llcc->share.clock.weight_sum);
+	u64 all = READ_ONCE(llcc->group.runnable_weight);
+
+	return counted > all ? counted : all;
+}
+
+/*
+ * Return whether the first batch task of @other is better off in @llcc: the
+ * weights of the two, for each CPU, are further apart than what it weighs.
+ * Anything less would only send tasks to and fro.
+ */
+static bool is_better_here(const struct llc_ctx *llcc,
+			   const struct llc_ctx *other)
+{
+	u64 there = runnable_weight(other) * llcc->topo.nr_cpus;
+	u64 here = runnable_weight(llcc);
+	u32 weight;
+
+	if (there <= here * other->topo.nr_cpus || !queue_nr_batch(other))
+		return false;
+	weight = queue_peek_weight(queue_batch(other->topo.idx));
+	return weight && there > (here + weight) * other->topo.nr_cpus;
+}
+
+__hidden bool steal_balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
+{
+	const struct llc_topo *topo;
+	struct llc_ctx *other;
+	u32 i;
+
+	if (nr_llcs == 1 || vtime_before(now, cpuc->steal.balance_at))
+		return false;
+	cpuc->steal.balance_at = now + BALANCE_INTERVAL_NS;
+	topo = try_lookup_llc_topo(llcc->topo.idx);
+	if (!topo)
+		return false;
+	bpf_for(i, 0, topo->nr_neighbours) {
+		if (i >= MAX_NEIGHBOURS)
+			break;
+		other = lookup_llc(topo->neighbours[i]);
+		if (!other)
+			break;
+		if (is_better_here(llcc, other) &&
+		    take(cpuc, other->topo.idx, queue_batch(other->topo.idx),
+			 now))
+			return true;
+	}
+	return false;
+}
