@@ -20,6 +20,9 @@ const SERVER_LIMIT: Duration = Duration::from_secs(3);
 const SERVER_POLL: Duration = Duration::from_millis(20);
 const ANSWER_LIMIT_MS: u64 = 5000;
 
+/// What waits for a CPU that the start of this program had is served after that.
+const SETTLE: Duration = Duration::from_millis(30);
+
 /// How long each sleep of the known sleeper is.
 const SLEEP: Duration = Duration::from_millis(1);
 
@@ -65,8 +68,10 @@ impl Stats {
     }
 }
 
-/// The telemetry of so many ms.
+/// The telemetry of so many ms, once what the start of this program took from
+/// others, up to 10 ms of a CPU, is over.
 pub fn of_ms(ms: u64) -> Result<String> {
+    sleep(SETTLE);
     let mut stats = Stats::connect()?;
     sleep(Duration::from_millis(ms));
     Ok(stats.read()?.to_string())
