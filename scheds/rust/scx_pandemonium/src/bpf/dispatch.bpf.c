@@ -207,13 +207,28 @@ static void find_nothing(struct cpu_ctx *cpuc)
 }
 
 /*
+ * Return whether the task of @prevc goes before @rank, and still would after
+ * one more least slice.
+ *
+ * Tasks that take turns have used the same once each had its own, but for a few
+ * microseconds. These must not give the last one a second turn.
+ */
+static bool stays_before(const struct task_ctx *prevc, u64 rank)
+{
+	u64 ahead = vtime_charge(knobs.slice_min_ns, prevc->share.weight);
+
+	return vtime_before(share_rank(prevc) + ahead, rank);
+}
+
+/*
  * Find the next task of @cpu.
  *
  *   1. What goes before any rank, see serve_first().
  *   2. The first task of the interactive, the own or the batch queue, whichever
  *	has the earliest rank.
- *   3. @prev again, if its rank is earlier than that: no switch. Not if a rule
- *	keeps it to other CPUs: ops.enqueue() sees to it then.
+ *   3. @prev again, if its rank is earlier than that, see stays_before(): no
+ *	switch. Not if a rule keeps it to other CPUs: ops.enqueue() sees to it
+ *	then.
  *   4. Any task of these queues, if this CPU may not run the first.
  *   5. Other domains, near before far: no CPU stays idle while a task waits
  *	that may leave its own.
@@ -251,7 +266,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 
 	choose(&best, cpuc, &nr, prevc);
 	if (prevc && may_stay && best.dsq_id &&
-	    vtime_before(share_rank(prevc), best.rank)) {
+	    stays_before(prevc, best.rank)) {
 		count_service(llcc, prevc->classify.served_tier == TIER_BATCH);
 		keep_running(prev, prevc, cpuc, llcc, now);
 		return;
