@@ -178,13 +178,12 @@ impl Dataset {
                     "the {part} of {name} is {here:?}, not {there:?}"
                 );
             }
-            let is_peer = |peer: &&Peer| peer.name == name;
-            match peers.iter().find(is_peer).map(|peer| peer.label.clone()) {
-                Some(Some(label)) => drop(dataset.labels.insert(name.clone(), label)),
-                None if ![spec::DEFAULT, spec::LIMIT].contains(&name.as_str()) => {
-                    dataset.subject.get_or_insert(name.clone());
-                }
-                _ => {}
+            let peer = peers.iter().find(|peer| peer.name == name);
+            if let Some(label) = peer.and_then(|peer| peer.label.clone()) {
+                dataset.labels.insert(name.clone(), label);
+            }
+            if spec::is_program(&name, &peers) {
+                dataset.subject.get_or_insert(name.clone());
             }
             let topology = word("topology");
             let nr_cpus = topology.parse::<scx_guest::Topology>().map(|t| t.nr_cpus());

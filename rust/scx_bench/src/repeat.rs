@@ -29,10 +29,7 @@ type Choice = (Vec<String>, u64, String);
 /// If the list of published schedulers cannot be read.
 pub fn commands(dataset: &Dataset, program: Option<&str>) -> Result<String> {
     let published = peers::read(None)?;
-    let is_program = |name: &str| {
-        ![spec::DEFAULT, spec::LIMIT].contains(&name)
-            && !published.iter().any(|peer| peer.name == name)
-    };
+    let is_program = |name: &str| spec::is_program(name, &published);
     let mut lines: Vec<(Choice, Vec<&str>)> = Vec::new();
     for (topology, _) in dataset.machines() {
         for choice in choices(dataset, topology) {

@@ -32,6 +32,12 @@ pub const DEFAULT: &str = "default";
 /// Name of the limit: the kernel's own scheduler, the measured threads above it.
 pub const LIMIT: &str = "limit";
 
+/// Does a result of this name belong to a program of a machine: not to the kernel
+/// nor to one of `published`?
+pub fn is_program(name: &str, published: &[Peer]) -> bool {
+    ![DEFAULT, LIMIT].contains(&name) && published.iter().all(|peer| peer.name != name)
+}
+
 /// A scheduler to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
