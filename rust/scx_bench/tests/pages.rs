@@ -26,8 +26,12 @@ fn all_pages_are_made_from_the_committed_results() {
         let results = dir.path().join(pages.results);
         fs::create_dir_all(results.parent().expect("a parent")).expect("directories");
         std::os::unix::fs::symlink(root().join(pages.results), results).expect("a link");
-        let made = |arg: &&'static str| MADE.iter().find_map(|option| arg.strip_prefix(option));
-        let made: Vec<&str> = pages.args.iter().filter_map(made).collect();
+        let args = pages.args();
+        let made = |arg| {
+            MADE.iter()
+                .find_map(|option| str::strip_prefix(arg, option))
+        };
+        let made: Vec<&str> = args.iter().map(String::as_str).filter_map(made).collect();
         // What is renewed between marks has to be there.
         for page in made.iter().filter(|page| page.ends_with(".md")) {
             let copy = dir.path().join(page);
@@ -36,7 +40,7 @@ fn all_pages_are_made_from_the_committed_results() {
         }
         let output = Command::new(env!("CARGO_BIN_EXE_scx_bench"))
             .args(["report", pages.results])
-            .args(pages.args)
+            .args(&args)
             .current_dir(dir.path())
             .output()
             .expect("it starts");

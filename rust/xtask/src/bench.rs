@@ -11,6 +11,7 @@ use etcetera::base_strategy::{BaseStrategy, Xdg};
 use time::OffsetDateTime;
 
 use crate::identity;
+use crate::pages::LAYERS;
 use crate::process;
 use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
@@ -26,17 +27,6 @@ const PACKAGE_DIR: &str = "scheds/rust/scx_pandemonium";
 
 /// Its baseline, in that directory.
 const BASELINE: &str = "bench-baseline.json";
-
-/// Ours with one layer off or on, or in one profile: names of columns, and options.
-const LAYERS: &[(&str, &str)] = &[
-    ("no-adaptive", "--no-adaptive"),
-    ("adaptive-turns", "--adaptive-turns"),
-    ("no-procdb", "--no-procdb"),
-    ("gaming", "--profile gaming"),
-    ("lowlatency", "--profile lowlatency"),
-    ("powersave", "--profile powersave"),
-    ("server", "--profile server"),
-];
 
 /// The arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]

@@ -4,21 +4,46 @@
 //! `cargo xtask report` makes them; `tests/pages.rs` of `scx_bench` reads this list
 //! too, and fails where a page is not what its results give.
 
+/// Ours with one layer off or on, or in one profile: names of columns, and options.
+/// `cargo xtask bench --layers` measures them; pages call them by their options.
+pub const LAYERS: &[(&str, &str)] = &[
+    ("no-adaptive", "--no-adaptive"),
+    ("adaptive-turns", "--adaptive-turns"),
+    ("no-procdb", "--no-procdb"),
+    ("gaming", "--profile gaming"),
+    ("lowlatency", "--profile lowlatency"),
+    ("powersave", "--profile powersave"),
+    ("server", "--profile server"),
+];
+
 /// Results, and the pages that are made from them alone.
 pub struct Pages {
     /// The directory of the results.
     pub results: &'static str,
+    /// Columns, and what they are called where their names would not do.
+    labels: &'static [(&'static str, &'static str)],
+    /// Other arguments of `scx_bench report` after the directory.
+    others: &'static [&'static str],
+}
+
+impl Pages {
     /// The arguments of `scx_bench report` after the directory.
-    pub args: &'static [&'static str],
+    pub fn args(&self) -> Vec<String> {
+        let labels = self.labels.iter();
+        let labels = labels.map(|(name, label)| format!("--label={name}={label}"));
+        labels
+            .chain(self.others.iter().map(ToString::to_string))
+            .collect()
+    }
 }
 
 /// All of them, in the order in which they are made. Paths are from the top level.
 pub const PAGES: &[Pages] = &[
     Pages {
         results: "docs/bench/results",
-        args: &[
+        labels: &[("pandemonium", "scx_pandemonium")],
+        others: &[
             "--command=cargo xtask bench",
-            "--label=pandemonium=scx_pandemonium",
             "--html=docs/bench/report.html",
             "--picture=docs/bench/frames.svg",
             "--score=README.md",
@@ -26,17 +51,11 @@ pub const PAGES: &[Pages] = &[
     },
     Pages {
         results: "docs/bench/layers",
-        args: &[
+        labels: LAYERS,
+        others: &[
             "--command=cargo xtask bench --layers",
             "--subject=pandemonium",
             "--label=pandemonium=the defaults",
-            "--label=no-adaptive=--no-adaptive",
-            "--label=adaptive-turns=--adaptive-turns",
-            "--label=no-procdb=--no-procdb",
-            "--label=gaming=--profile gaming",
-            "--label=lowlatency=--profile lowlatency",
-            "--label=powersave=--profile powersave",
-            "--label=server=--profile server",
             "--html=docs/bench/layers.html",
             "--score=docs/DESIGN.md",
         ],

@@ -28,7 +28,7 @@ pub fn main(_args: &Args) -> Result<()> {
         let mut command = Command::new(workspace.binary("scx_bench"));
         command
             .args(["report", pages.results])
-            .args(pages.args)
+            .args(pages.args())
             .current_dir(workspace.root());
         process::run(&mut command)?;
     }
