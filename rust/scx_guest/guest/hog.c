@@ -6,8 +6,8 @@
  * instructions; and where its turn ends in the middle of a block without jumps,
  * for the translation of a part of that. So there are few jumps, and the block
  * is short. To the guest, whose clock counts instructions, this is a hog like
- * any other; the host needs a fraction of the time that an empty loop of a shell
- * or of C takes it.
+ * any other; the host needs a fraction of the time that an empty loop of a
+ * shell or of C takes it.
  */
 
 __asm__(".globl _start\n"
