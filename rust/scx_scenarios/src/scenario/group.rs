@@ -59,7 +59,7 @@ pub const CG_LIVE: Scenario = Scenario {
             given 300 in the middle of the time. Ratio of the second group's CPU time to the \
             first's before (1 by the weights) and after (3); settled: from the change to the start \
             of the first 250 ms in which the ratio of work done was within 20% of 3, or to the \
-            end. Results of 24 November 2026 have the ratio of work done before and after, too.",
+            end.",
     seconds: 3.0,
     warmup_ns: WARMUP_NS,
     saturates: true,

@@ -52,8 +52,7 @@ pub const SCHBENCH: Scenario = Scenario {
     about: "The schbench pattern: 2 messengers with N workers each. Every 2 ms a messenger wakes \
             those of its workers that wait, 1 ms after the other one did; a worker uses 0.5 ms of \
             CPU for the request and waits again. Wake: from before the wakeup to the worker's \
-            first instruction; request: from there to the end of its work. In results of \
-            24 November 2026 a seed draws how far the calls of the two are apart.",
+            first instruction; request: from there to the end of its work.",
     seconds: 3.0,
     warmup_ns: WARMUP_NS,
     saturates: false,
