@@ -57,6 +57,7 @@ impl Tables {
         let l2_idx_of = l2_indices(topo)?;
         let big_capacity = big_capacity(topo);
         let absent = cpu_topo {
+            is_known: 0,
             llc_idx: 0,
             l2_idx: 0,
             node_idx: 0,
@@ -72,6 +73,7 @@ impl Tables {
                 .get(&cpu.llc_id)
                 .with_context(|| format!("CPU {id} is in no LLC domain"))?;
             *entry = cpu_topo {
+                is_known: 1,
                 llc_idx: u32::try_from(*llc_idx)?,
                 l2_idx: l2_idx_of[&l2_key(cpu)],
                 node_idx: u32::try_from(cpu.node_id)?,
@@ -239,6 +241,14 @@ mod tests {
                 assert_eq!(members.count(), llc.nr_cpus as usize);
             }
         }
+    }
+
+    #[test]
+    fn a_cpu_that_the_topology_lacks_is_not_known() {
+        let (topo, nr_cpus) = make_test_topo(1, 2, 2, 1);
+        let tables = Tables::new(&topo, nr_cpus + 2).unwrap();
+        let known: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.is_known).collect();
+        assert_eq!(known, [1, 1, 1, 1, 0, 0]);
     }
 
     #[test]

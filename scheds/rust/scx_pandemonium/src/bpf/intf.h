@@ -174,6 +174,7 @@ struct knobs {
 
 /* What the loader knows of a CPU; one entry for each possible CPU. */
 struct cpu_topo {
+	u32 is_known;  /* 1 if it was online when the topology was read */
 	u32 llc_idx;   /* index of its LLC domain, from 0 */
 	u32 l2_idx;    /* index of its L2 domain, from 0 */
 	u32 node_idx;  /* of its NUMA node */

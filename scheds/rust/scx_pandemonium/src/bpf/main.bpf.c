@@ -133,6 +133,7 @@ void BPF_STRUCT_OPS(pandemonium_cpu_release, s32 cpu,
 
 void BPF_STRUCT_OPS(pandemonium_cpu_online, s32 cpu)
 {
+	topo_cpu_online(cpu);
 	slice_cpu_online(cpu);
 }
 

@@ -81,6 +81,15 @@ static s32 init_l2(u32 l2_idx)
 	return topo_create_span(&span->cpus, SPAN_L2, l2_idx);
 }
 
+__hidden void topo_cpu_online(s32 cpu)
+{
+	const struct cpu_topo *topo = try_lookup_cpu_topo(cpu);
+
+	if (topo && !topo->is_known)
+		scx_bpf_exit(SCX_ECODE_RSN_HOTPLUG | SCX_ECODE_ACT_RESTART,
+			     "CPU %d was offline when we started", cpu);
+}
+
 __hidden s32 topo_init(void)
 {
 	s32 err, i;

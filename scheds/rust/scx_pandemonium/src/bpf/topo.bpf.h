@@ -26,6 +26,12 @@ enum span_kind {
 s32 topo_init(void);
 
 /*
+ * @cpu came online. If it was offline when the loader read the topology, the
+ * scheduler ends, and the loader reads the topology again and starts it anew.
+ */
+void topo_cpu_online(s32 cpu);
+
+/*
  * Put a new cpumask into @slot, with the CPUs that have index @idx of @kind.
  * Return 0 or a negative error.
  */

@@ -49,6 +49,7 @@ mod roles;
 mod rules;
 mod sandbox;
 mod scaling;
+mod scarcity;
 mod selftests;
 mod share;
 mod soak;

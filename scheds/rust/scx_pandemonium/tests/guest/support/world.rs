@@ -68,6 +68,7 @@ impl Subject {
             installed: Vec::new(),
             files: Vec::new(),
             kernel_words: Vec::new(),
+            memory_mib: None,
             is_scx_error_allowed: false,
             is_parallel: false,
             time_limit: TIME_LIMIT,
@@ -90,6 +91,7 @@ pub struct World {
     installed: Vec<PathBuf>,
     files: Vec<(PathBuf, String)>,
     kernel_words: Vec<String>,
+    memory_mib: Option<u32>,
     is_scx_error_allowed: bool,
     is_parallel: bool,
     time_limit: Duration,
@@ -153,6 +155,13 @@ impl World {
         self
     }
 
+    /// Give the guest so much memory, of which its root image takes some, instead of
+    /// what guests have.
+    pub fn with_memory_mib(mut self, memory_mib: u32) -> World {
+        self.memory_mib = Some(memory_mib);
+        self
+    }
+
     /// Let the guest take so much more wall time than usual.
     pub fn with_more_time(mut self, time: Duration) -> World {
         self.time_limit += time;
@@ -192,6 +201,9 @@ impl World {
         }
         for word in &self.kernel_words {
             guest = guest.kernel_arg(word);
+        }
+        if let Some(memory_mib) = self.memory_mib {
+            guest = guest.memory_mib(memory_mib);
         }
         if self.is_scx_error_allowed {
             guest = guest.allow_scx_error();
@@ -263,6 +275,9 @@ impl World {
         }
         if self.is_scx_error_allowed {
             words.push("--allow-scx-error".to_owned());
+        }
+        if let Some(memory_mib) = self.memory_mib {
+            words.push(format!("--memory {memory_mib}"));
         }
         for path in &self.installed {
             words.push(format!("--installed {}", quote(&path.to_string_lossy())));
