@@ -162,6 +162,8 @@ impl<'a> Scheduler<'a> {
         fill_topology(&mut skel, &tables)?;
         fill_compositors(&mut skel, &compositors)?;
         remember(&skel, memories.unwrap_or_default())?;
+        // Loading takes a moment, in which another one may have come.
+        wait_for_other_scheduler(is_stopped)?;
         // The loader starts the next scheduler only once this one is gone.
         if is_stopped.load(Ordering::Relaxed) {
             return Ok(None);
