@@ -51,12 +51,24 @@ pub struct Opts {
     pub command: Option<Command>,
 
     /// Print telemetry every SEC seconds while scheduling.
-    #[clap(long, value_name = "SEC", value_parser = parse_interval, group = TELEMETRY_GROUP)]
+    #[clap(
+        long,
+        value_name = "SEC",
+        value_parser = parse_interval,
+        allow_negative_numbers = true,
+        group = TELEMETRY_GROUP
+    )]
     pub stats: Option<Duration>,
 
     /// Print telemetry every SEC seconds of a scheduler that already runs. No
     /// scheduler is started.
-    #[clap(long, value_name = "SEC", value_parser = parse_interval, group = TELEMETRY_GROUP)]
+    #[clap(
+        long,
+        value_name = "SEC",
+        value_parser = parse_interval,
+        allow_negative_numbers = true,
+        group = TELEMETRY_GROUP
+    )]
     pub monitor: Option<Duration>,
 
     /// How telemetry is printed, and where to.
@@ -273,6 +285,7 @@ pub struct TasksOpts {
         long,
         value_name = "SEC",
         value_parser = parse_interval,
+        allow_negative_numbers = true,
         num_args = 0..=1,
         default_missing_value = "1"
     )]
@@ -291,7 +304,13 @@ pub struct TopOpts {
     pub selection: Selection,
 
     /// Show what happened every SEC seconds.
-    #[clap(long, value_name = "SEC", value_parser = parse_interval, default_value = "1")]
+    #[clap(
+        long,
+        value_name = "SEC",
+        value_parser = parse_interval,
+        allow_negative_numbers = true,
+        default_value = "1"
+    )]
     pub interval: Duration,
 }
 
