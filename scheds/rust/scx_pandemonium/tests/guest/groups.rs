@@ -4,9 +4,10 @@
 //!
 //! - `groups SECONDS`: 2,500 cgroups on two levels; meanwhile 200 a second are
 //!   made and removed, and hogs are moved between them, and weights written,
-//!   1,000 times a second. Then all are removed, and as many more are made and
-//!   removed, one after the other, as the scheduler can keep at a time. The
-//!   answer: how many were made, and how often a hog was moved.
+//!   1,000 times a second. Then 500 hogs in them are killed at once, all cgroups are
+//!   removed, and as many more are made and removed, one after the other, as the
+//!   scheduler can keep at a time. The answer: how many were made, how often a hog
+//!   was moved, and how many were killed so.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ const ROOT: &str = "/sys/fs/cgroup";
 const NR_OUTER: usize = 50;
 const NR_INNER: usize = 50;
 const NR_HOGS: usize = 8;
+/// With those that are killed at once.
+const NR_HOGS_KILLED: usize = 500;
 const MOVE_INTERVAL: Duration = Duration::from_millis(1);
 /// One of so many moves makes and removes a cgroup as well.
 const MOVES_FOR_ONE_MADE: usize = 5;
@@ -112,9 +115,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("writing {text} to {}", path.display()))
 }
 
-fn hogs() -> Result<Vec<Child>> {
-    let hog = |_| Command::new("guest-hog").spawn().context("a hog");
-    (0..NR_HOGS).map(hog).collect()
+fn hog() -> Result<Child> {
+    Command::new("guest-hog").spawn().context("a hog")
 }
 
 /// The request of that name.
@@ -132,7 +134,7 @@ pub fn churn(words: &[&str]) -> Result<String> {
         outer.push(group);
     }
 
-    let mut hogs = hogs()?;
+    let mut hogs: Vec<Child> = (0..NR_HOGS).map(|_| hog()).collect::<Result<_>>()?;
     let ends_at = Instant::now() + Duration::from_secs(seconds);
     let mut nr_moves = 0;
     let mut nr_made = inner.len() + outer.len();
@@ -153,8 +155,16 @@ pub fn churn(words: &[&str]) -> Result<String> {
         nr_moves += 1;
         std::thread::sleep(MOVE_INTERVAL);
     }
+    while hogs.len() < NR_HOGS_KILLED {
+        let hog = hog()?;
+        let group = &inner[hogs.len() * 37 % inner.len()];
+        write(&group.0.join("cgroup.procs"), &hog.id().to_string())?;
+        hogs.push(hog);
+    }
+    for group in &outer {
+        write(&group.0.join("cgroup.kill"), "1")?;
+    }
     for hog in &mut hogs {
-        hog.kill().context("ending a hog")?;
         hog.wait().context("waiting for a hog")?;
     }
     for group in inner.into_iter().chain(outer) {
@@ -164,7 +174,7 @@ pub fn churn(words: &[&str]) -> Result<String> {
         Group::new(root, "after")?.remove()?;
         nr_made += 1;
     }
-    Ok(format!("{nr_made} {nr_moves}"))
+    Ok(format!("{nr_made} {nr_moves} {}", hogs.len()))
 }
 
 fn near(told: &Told, scenario: &str, name: &str, due: f64, tolerance: f64) -> Result<()> {
@@ -227,7 +237,7 @@ fn an_idle_cgroup_gets_what_is_left_on_the_second_kernel() -> Result<()> {
 fn thousands_of_cgroups_come_and_go_and_weights_still_count() -> Result<()> {
     let told = bench(&kernels::first()?, TOPOLOGY, CHURN, "cg_weights")?;
     let made_and_moves: Vec<String> = told.all("churn")?;
-    println!("made, moves: {made_and_moves:?}");
+    println!("made, moves, killed: {made_and_moves:?}");
     near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;
     told.check_stops()
 }
