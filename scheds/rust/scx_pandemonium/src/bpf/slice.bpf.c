@@ -247,6 +247,8 @@ static bool bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 nr_given,
 __hidden void slice_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 			      struct llc_ctx *llcc, u64 now)
 {
+	/* The kernel says nothing of it while the machine goes to sleep. */
+	cpuc->slice.is_idle = 0;
 	if (taskc->slice.turn_is_over) {
 		taskc->slice.turn_is_over = 0;
 		taskc->slice.used_ns = 0;

@@ -2,11 +2,13 @@
 //! A small machine that is short of all it needs: 256 MiB of memory, so few process
 //! ids that they are used again and again, half of the CPUs offline at the start.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use scx_guest::Kernel;
+use serde_json::Value;
 
 use crate::ours::OURS;
 use crate::support::kernels;
+use crate::support::told::Told;
 
 const MEMORY_MIB: u32 = 256;
 
@@ -18,8 +20,12 @@ const KERNEL_WORD: &str = "maxcpus=2";
 const NR_IDS: u64 = 212;
 
 /// The scheduler starts anew for each CPU that it does not know. Then tasks are made
-/// until ids have come round, and a machine that goes to sleep is woken before it does:
-/// the kernel takes every task back from the scheduler, and gives it again.
+/// until ids have come round.
+///
+/// To go to sleep the kernel takes every task back from the scheduler, and gives it
+/// again. First it prepares to hibernate, for as long as its snapshot is open, and idle
+/// CPUs get work meanwhile; where there is no hibernation that is left out. Then it is
+/// woken while it freezes the tasks.
 const SCRIPT: &str = "\
 nr_processes() {
 	awk '/^processes/ { print $2 }' /proc/stat
@@ -38,11 +44,23 @@ fact enabled $(cat /sys/kernel/sched_ext/enable_seq)
 
 before=$(nr_processes)
 echo 512 >/proc/sys/kernel/pid_max
-stress-ng -t 2 -f 4 --fork-max 40 >/dev/null 2>&1
+stress-ng -t 1 -f 4 --fork-max 40 >/dev/null 2>&1
 fact stress_code $?
 echo 32768 >/proc/sys/kernel/pid_max
 fact nr_processes $(($(nr_processes) - before))
 
+if [ -e /dev/snapshot ]; then
+	usleep 400000 </dev/snapshot &
+	holder=$!
+	usleep 100000
+	start_hogs $((2 * NR_CPUS))
+	wait $holder
+	fact metrics \"$(agent stats-of-ms 500)\"
+	kill $hogs
+	start_hogs $((2 * NR_CPUS))
+	fact metrics \"$(agent stats-of-ms 500)\"
+	kill $hogs
+fi
 agent load 2 $NR_CPUS >/tmp/load &
 load=$!
 usleep 200000
@@ -60,10 +78,27 @@ while read -r line; do
 done <$LOG
 ";
 
-/// The longest that a worker may wait, in ms, when a suspend is called off meanwhile.
-const GAP_MAX_MS: u64 = 100;
+/// The longest that a worker may wait, in ms. While the kernel has taken the tasks back
+/// it serves them one after the other, 20 ms each, eight to a CPU here.
+const GAP_MAX_MS: u64 = 500;
 
-fn goes_on(kernel: &Kernel) -> Result<()> {
+/// Of the ends of slices that CPUs have which were never idle meanwhile.
+const TIMERS_MIN_PCT: u64 = 90;
+
+fn check_slices(told: &Told) -> Result<()> {
+    let metrics: Vec<Value> = told.all("metrics")?;
+    let timers = metrics.iter().map(|metrics| &metrics["nr_slice_timer"]);
+    let timers: Vec<u64> = timers.filter_map(Value::as_u64).collect();
+    println!("slices that ended in time, after hibernation and later: {timers:?}");
+    let [after, later] = timers.as_slice() else {
+        bail!("no two numbers of slices: {metrics:?}");
+    };
+    told.check(*later > 0 && after * 100 >= later * TIMERS_MIN_PCT, || {
+        format!("after hibernation {after} slices ended in time, later {later}")
+    })
+}
+
+fn goes_on(kernel: &Kernel, can_hibernate: bool) -> Result<()> {
     let told = OURS
         .world(kernel, TOPOLOGY)?
         .with_memory_mib(MEMORY_MIB)
@@ -90,6 +125,9 @@ fn goes_on(kernel: &Kernel) -> Result<()> {
     told.check(nr_processes > 2 * NR_IDS, || {
         format!("{nr_processes} processes do not use {NR_IDS} ids again")
     })?;
+    if can_hibernate {
+        check_slices(&told)?;
+    }
     told.check_eq("suspends called off", told.one("suspends")?, 1)?;
     told.check_load(GAP_MAX_MS)?;
     told.check_stops()
@@ -97,10 +135,10 @@ fn goes_on(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn a_machine_short_of_memory_ids_and_cpus_is_served() -> Result<()> {
-    goes_on(&kernels::first()?)
+    goes_on(&kernels::first()?, true)
 }
 
 #[test]
 fn a_machine_short_of_memory_ids_and_cpus_is_served_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(goes_on)
+    kernels::on_second(|kernel| goes_on(kernel, false))
 }
