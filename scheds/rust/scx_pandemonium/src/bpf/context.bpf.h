@@ -122,7 +122,7 @@ struct span_ctx {
 
 struct topo_llc {
 	u32 idx;
-	u32 nr_cpus;	   /* what can run at a time */
+	u32 nr_cpus;	   /* that are online: what can run at a time */
 	u32 nr_scale_cpus; /* what bounds of a decision grow with */
 	struct bpf_cpumask __kptr *cpus;
 	struct bpf_cpumask __kptr *node_cpus; /* those of its NUMA node */

@@ -139,6 +139,7 @@ void BPF_STRUCT_OPS(pandemonium_cpu_online, s32 cpu)
 
 void BPF_STRUCT_OPS(pandemonium_cpu_offline, s32 cpu)
 {
+	topo_cpu_offline(cpu);
 	slice_cpu_offline(cpu);
 }
 

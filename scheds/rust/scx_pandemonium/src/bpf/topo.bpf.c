@@ -81,6 +81,22 @@ static s32 init_l2(u32 l2_idx)
 	return topo_create_span(&span->cpus, SPAN_L2, l2_idx);
 }
 
+/* The domain of @cpu has @nr more CPUs that are online. */
+static void count_online(s32 cpu, s32 nr)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
+	const struct llc_topo *topo;
+
+	topo = llcc ? try_lookup_llc_topo(llcc->topo.idx) : NULL;
+	if (!topo)
+		return;
+	llcc->topo.nr_cpus += nr;
+	/* What --nr-cpus says stays. */
+	if (topo->nr_scale_cpus == topo->nr_cpus)
+		llcc->topo.nr_scale_cpus += nr;
+}
+
 __hidden void topo_cpu_online(s32 cpu)
 {
 	const struct cpu_topo *topo = try_lookup_cpu_topo(cpu);
@@ -88,6 +104,13 @@ __hidden void topo_cpu_online(s32 cpu)
 	if (topo && !topo->is_known)
 		scx_bpf_exit(SCX_ECODE_RSN_HOTPLUG | SCX_ECODE_ACT_RESTART,
 			     "CPU %d was offline when we started", cpu);
+	else
+		count_online(cpu, 1);
+}
+
+__hidden void topo_cpu_offline(s32 cpu)
+{
+	count_online(cpu, -1);
 }
 
 __hidden s32 topo_init(void)

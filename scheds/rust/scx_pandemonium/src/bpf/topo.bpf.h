@@ -26,10 +26,12 @@ enum span_kind {
 s32 topo_init(void);
 
 /*
- * @cpu came online. If it was offline when the loader read the topology, the
- * scheduler ends, and the loader reads the topology again and starts it anew.
+ * @cpu came online, or goes offline: its domain has one CPU more, or less. The
+ * masks stay. If it was offline when the loader read the topology, the scheduler
+ * ends, and the loader reads the topology again and starts it anew.
  */
 void topo_cpu_online(s32 cpu);
+void topo_cpu_offline(s32 cpu);
 
 /*
  * Put a new cpumask into @slot, with the CPUs that have index @idx of @kind.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! CPUs go off and come back under a load, and no task is left behind.
+//! CPUs go off and come back under a load, and no task is left behind; what is
+//! promised is promised of those that are online.
 
 use anyhow::Result;
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
+use crate::share::{FLOOD_SHARE_MIN_PCT, bench, metric};
 use crate::support::kernels;
 
 /// How often every CPU but the first goes off and comes back.
@@ -45,4 +47,18 @@ fn survives(kernel: &Kernel) -> Result<()> {
 #[test]
 fn no_task_is_left_behind_while_cpus_come_and_go() -> Result<()> {
     survives(&kernels::first()?)
+}
+
+/// One of four CPUs goes off, and sleepers want more than the others have.
+const OFFLINE: &str = "echo 0 >/sys/devices/system/cpu/cpu3/online\n";
+
+#[test]
+fn batch_work_keeps_its_part_of_the_cpus_that_are_left() -> Result<()> {
+    let told = bench(&kernels::first()?, "1x1x4x1", OFFLINE, "flood")?;
+    let share_pct = metric(&told, "flood", "share")?;
+    println!("hogs have {share_pct:.1}% of three CPUs");
+    told.check(share_pct >= FLOOD_SHARE_MIN_PCT, || {
+        format!("hogs have {share_pct:.1}%, less than {FLOOD_SHARE_MIN_PCT}")
+    })?;
+    told.check_stops()
 }

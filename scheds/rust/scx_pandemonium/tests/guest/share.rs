@@ -30,7 +30,7 @@ const SPREAD_MAX_PCT: f64 = 5.0;
 /// Hogs among sleepers that want more than there is: a fair share is 20% of the
 /// machine, and sleepers that are served first may not take more than a
 /// quarter of it.
-const FLOOD_SHARE_MIN_PCT: f64 = 15.0;
+pub const FLOOD_SHARE_MIN_PCT: f64 = 15.0;
 
 /// Wakeups with all CPUs busy: a tenth of half a tick at HZ=250.
 const SATURATION_P99_MAX_MS: f64 = 0.2;
