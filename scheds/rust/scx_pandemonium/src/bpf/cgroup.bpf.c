@@ -7,11 +7,6 @@
 #include "group.bpf.h"
 #include "policy/weight.h"
 
-enum cgroup_room_consts {
-	/* cpu.weight of a cgroup that is idle no more, as by default. */
-	CPU_WEIGHT_DEFAULT = 100,
-};
-
 /* What is kept with a cgroup. */
 struct group_ref {
 	u32 idx;
@@ -100,10 +95,16 @@ static bool is_idle_group(u64 address)
 	       BPF_CORE_READ(tg, idle) == 1;
 }
 
-/* Return the weight of a cgroup with @cpu_weight, or of one that @is_idle. */
-static u32 weight_of(u32 cpu_weight, bool is_idle)
+/*
+ * Return the weight of the cgroup of the task_group at @address, which the
+ * kernel's own scheduler goes by: that of cpu.idle, or of the last cpu.weight
+ * after it. In units of ours.
+ */
+static u32 shares_of(u64 address)
 {
-	return is_idle ? WEIGHT_IDLE : weight_of_cgroup(cpu_weight);
+	struct task_group *tg = (void *)address;
+
+	return weight_clamp(BPF_CORE_READ(tg, shares));
 }
 
 /* Set what the cpu controller has for the cgroup of @idx. */
@@ -135,7 +136,9 @@ __hidden s32 cgroup_init(struct cgroup *cgrp, u32 cpu_weight)
 	ref->is_own = 1;
 	group_place(idx, parent);
 	/* A task that died in the last cgroup of this index may be left. */
-	group_set_weight(idx, weight_of(cpu_weight, is_idle), is_idle);
+	group_set_weight(idx,
+			 is_idle ? WEIGHT_IDLE : weight_of_cgroup(cpu_weight),
+			 is_idle);
 	set_task_group(idx, task_group);
 	return 0;
 }
@@ -160,20 +163,25 @@ __hidden void cgroup_set_weight(struct cgroup *cgrp, u32 cpu_weight)
 
 	/* The kernel refuses to write the weight of an idle one. */
 	if (ref && ref->is_own)
-		group_set_weight(ref->idx, weight_of(cpu_weight, false), false);
+		group_set_weight(ref->idx, weight_of_cgroup(cpu_weight), false);
 }
 
 /*
  * Look whether cpu.idle of any cgroup was written. The loader asks every two
  * seconds: ops.cgroup_set_idle() is of 6.19, and a trampoline on the function
- * of before takes a grace period of tasks to remove, long under load.
+ * of before takes a grace period of tasks to remove, long under load. Nor does
+ * ops.cgroup_set_weight() tell of a weight that was the same before it was idle.
  */
 SEC("syscall")
 int cgroup_look_for_idle(void *unused)
 {
+	struct task_group *tg = NULL;
 	u64 *task_group;
-	bool is_idle;
+	u32 weight;
 	u32 i;
+
+	if (!bpf_core_field_exists(tg->shares))
+		return 0;
 
 	bpf_for(i, 1, READ_ONCE(last_group) + 1) {
 		task_group = bpf_map_lookup_elem(&task_groups, &i);
@@ -181,11 +189,9 @@ int cgroup_look_for_idle(void *unused)
 			break;
 		if (!*task_group)
 			continue;
-		is_idle = is_idle_group(*task_group);
-		if (is_idle != group_is_idle(i))
-			group_set_weight(i,
-					 weight_of(CPU_WEIGHT_DEFAULT, is_idle),
-					 is_idle);
+		weight = shares_of(*task_group);
+		if (weight != group_own_weight(i))
+			group_set_weight(i, weight, weight <= WEIGHT_IDLE);
 	}
 	return 0;
 }

@@ -123,11 +123,11 @@ __hidden u32 group_depth(u32 idx)
 	return group ? group->depth : 0;
 }
 
-__hidden bool group_is_idle(u32 idx)
+__hidden u32 group_own_weight(u32 idx)
 {
 	struct group *group = lookup_group(idx);
 
-	return group && group->is_idle;
+	return group ? group->weight : 0;
 }
 
 __hidden void group_place(u32 idx, u32 parent)

@@ -32,8 +32,8 @@ enum group_consts {
 /* Return how many levels below the root group @idx is. */
 u32 group_depth(u32 idx);
 
-/* Return whether group @idx itself is idle. */
-bool group_is_idle(u32 idx);
+/* Return what group @idx itself weighs, as it was set. */
+u32 group_own_weight(u32 idx);
 
 /* Group @idx is a child of group @parent from now on. It weighs nothing yet. */
 void group_place(u32 idx, u32 parent);

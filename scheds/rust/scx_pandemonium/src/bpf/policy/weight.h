@@ -69,11 +69,15 @@ static inline u32 weight_of_prio(u32 static_prio)
 	return weights[level] << 10;
 }
 
-/* Return the weight of a cgroup with @cpu_weight, 1 to 10000. */
+/*
+ * Return the weight of a cgroup with @cpu_weight, 1 to 10000, rounded as the
+ * kernel does for its own scheduler.
+ */
 static inline u32 weight_of_cgroup(u32 cpu_weight)
 {
-	return weight_clamp(((u64)cpu_weight << WEIGHT_SHIFT) /
-			    CGROUP_WEIGHT_DFL);
+	u64 parts = ((u64)cpu_weight << 10) + CGROUP_WEIGHT_DFL / 2;
+
+	return weight_clamp(parts / CGROUP_WEIGHT_DFL << 10);
 }
 
 #endif /* __POLICY_WEIGHT_H */
