@@ -95,6 +95,10 @@ impl Observer {
         if let Err(err) = self.look(scheduler, control, elapsed) {
             warn!("the knobs are not adapted to the load any more: {err:#}");
             control.adaptation = None;
+            // Nothing is left packed or confined by what was adapted to last.
+            if let Err(err) = scheduler.set_knobs(control) {
+                warn!("{err:#}");
+            }
         }
     }
 
