@@ -180,6 +180,8 @@ __hidden void share_enable(struct task_struct *p, struct task_ctx *taskc,
 {
 	taskc->share.llc_idx = llcc->topo.idx;
 	taskc->share.vtime = llcc->share.clock.avg_vruntime;
+	taskc->share.vlag = 0;
+	taskc->share.slept_at_served = llcc->share.clock.served;
 	taskc->share.nice_weight = nice_weight(p);
 	taskc->share.plain_weight = own_weight(taskc);
 	taskc->share.weight = taskc->share.plain_weight;
