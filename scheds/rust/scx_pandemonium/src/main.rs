@@ -153,7 +153,7 @@ fn run(opts: Opts) -> Result<()> {
     }
 
     if let Some(interval) = opts.monitor {
-        return monitor.run(interval, &shutdown);
+        return monitor.run_until_stopped(interval, shutdown, &stopped);
     }
     if let Some(interval) = opts.stats {
         let shutdown = shutdown.clone();
@@ -225,6 +225,8 @@ fn init_logging(is_verbose: bool) -> Result<()> {
         .set_thread_level(LevelFilter::Off);
     if !is_verbose {
         config.add_filter_allow_str("scx_pandemonium");
+        // That a monitor waits for a scheduler.
+        config.add_filter_allow_str("scx_utils::misc");
     }
     TermLogger::init(level, config.build(), TerminalMode::Stderr, color)
         .context("setting up the log")

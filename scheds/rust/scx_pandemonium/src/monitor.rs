@@ -9,10 +9,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use crossbeam::channel::{Receiver, bounded, select};
 
 use crate::exposition::exposition;
 use crate::output::{self, File};
@@ -21,6 +23,9 @@ use crate::stats::Metrics;
 
 /// The group of options that ask for telemetry.
 pub const TELEMETRY_GROUP: &str = "telemetry";
+
+/// How long what is being printed may take to its end after a stop.
+const PRINTING_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How telemetry is printed, and where to.
 #[derive(Args, Debug)]
@@ -92,6 +97,31 @@ impl Monitor {
             || shutdown.load(Ordering::Relaxed),
             |metrics| self.print(&metrics),
         )
+    }
+
+    /// The same until `stopped` has a message, however long the interval is; then
+    /// `shutdown` is set.
+    ///
+    /// # Errors
+    ///
+    /// As above, and if there are too many threads.
+    pub fn run_until_stopped(
+        self,
+        interval: Duration,
+        shutdown: Arc<AtomicBool>,
+        stopped: &Receiver<()>,
+    ) -> Result<()> {
+        let (sender, ended) = bounded(1);
+        thread::Builder::new()
+            .name("monitor".to_owned())
+            .spawn(move || sender.send(self.run(interval, &shutdown)))
+            .context("starting the thread that prints")?;
+        select! {
+            recv(ended) -> result => return result.context("the monitor is gone")?,
+            recv(stopped) -> _ => {}
+        }
+        // What is being printed is not torn; the sleep until the next time is.
+        ended.recv_timeout(PRINTING_PATIENCE).unwrap_or(Ok(()))
     }
 
     /// Print one interval.

@@ -20,11 +20,30 @@ const WAKEUPS_TOTAL: &str = "scx_pandemonium_nr_placed_total";
 /// only.
 const DIFFERENCE_MAX_PCT: u64 = 5;
 
-/// Three monitors of one scheduler, which look at it at different times; then
-/// readers that leave after one line.
+/// However long its interval is.
+const MONITOR_STOP_MAX_MS: u64 = 500;
+
+/// A monitor that no scheduler answers. Three monitors of one, which look at it at
+/// different times; then readers that leave after one line.
 const SCRIPT: &str = "\
+\"$SCHEDULER\" --monitor 1 2>/tmp/waits &
+monitor=$!
+usleep 1500000
+kill -INT $monitor
+wait $monitor
+fact waits $? $(grep -c 'server not available' /tmp/waits)
 mkdir /tmp/collector
 begin
+\"$SCHEDULER\" --monitor 3600 >/dev/null 2>&1 &
+monitor=$!
+usleep 300000
+now
+stopped_at=$now_ms
+kill -TERM $monitor
+wait $monitor
+code=$?
+now
+fact monitor_stop $code $((now_ms - stopped_at))
 monitor() {
 	format=$1
 	shift
@@ -170,6 +189,14 @@ fn check_quiet(told: &Told) -> Result<()> {
 fn monitors_of_each_format_agree() -> Result<()> {
     let script = format!("NR_SLEEPS={NR_SLEEPS}\n{SCRIPT}");
     let told = OURS.flat(&kernels::first()?, 2)?.run(&script)?;
+    let waits: String = told.one("waits")?;
+    told.check_eq("exit code and lines of the wait", waits.as_str(), "0 1")?;
+    let stop: String = told.one("monitor_stop")?;
+    let stop_ms: u64 = stop.strip_prefix("0 ").context("not 0")?.parse()?;
+    println!("a monitor of an hour stops within {stop_ms} ms");
+    told.check(stop_ms <= MONITOR_STOP_MAX_MS, || {
+        format!("a stop took {stop_ms} ms")
+    })?;
     let codes: Vec<u32> = told.all("code")?;
     told.check_eq("exit codes", codes, vec![0; 3])?;
     told.check_eq("reads of half a file", told.one("torn")?, 0)?;
