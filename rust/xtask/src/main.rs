@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tasks of this repository: `cargo xtask run`, `test`, `bench`, `report`,
-//! `kernel`, `setup`, `soak`, `install`, `uninstall`, `package`, `export`.
+//! `kernel`, `kernels`, `setup`, `soak`, `install`, `uninstall`, `package`, `export`.
 //!
 //! Each command first installs what it needs and does not find, then builds,
 //! then does its work. A failure is one line on stderr and a non-zero exit;

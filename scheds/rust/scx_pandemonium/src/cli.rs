@@ -36,8 +36,8 @@ const NR_CPUS_MAX: i64 = 8192;
 /// Tasks that wake often, sleep by themselves and need little CPU each time are
 /// served first and may take a CPU from batch work, which keeps a quarter of the
 /// machine. CPU time is shared by nice level and cpu.weight; cpu.max is not
-/// honoured. Runs until it gets SIGINT or SIGTERM, which returns the machine to
-/// the kernel's default scheduler.
+/// honoured. Runs until it gets SIGINT, SIGTERM or SIGHUP, which returns the
+/// machine to the kernel's default scheduler.
 #[derive(Debug, Parser)]
 #[command(
     name = "scx_pandemonium",

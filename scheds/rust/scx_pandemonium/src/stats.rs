@@ -183,7 +183,7 @@ pub struct Metrics {
     pub nr_preempt: u64,
     #[stat(desc = "Per-CPU kernel threads placed on their CPU")]
     pub nr_kthread: u64,
-    #[stat(desc = "Pinned tasks placed in their CPU's own queue")]
+    #[stat(desc = "Pinned and confined tasks placed in a CPU's own queue")]
     pub nr_own: u64,
     #[stat(desc = "Placed in the interactive queue of an LLC domain")]
     pub nr_interactive: u64,
@@ -215,7 +215,7 @@ pub struct Metrics {
     pub nr_slice_timer: u64,
     #[stat(desc = "Runs cut short with slice left")]
     pub nr_preempted: u64,
-    #[stat(desc = "Preemptions of an equal or higher tier: always 0")]
+    #[stat(desc = "Preemptions of an equal or higher tier, by a race with a switch")]
     pub nr_preempt_equal: u64,
     #[stat(desc = "Runs that began on another CPU than the last one")]
     pub nr_migrate: u64,

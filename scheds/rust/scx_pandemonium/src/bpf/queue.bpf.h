@@ -2,14 +2,15 @@
 /*
  * queue: where do tasks wait, and in which order?
  *
- *   own queue of a CPU		tasks that only this CPU may run
+ *   own queue of a CPU		tasks that only this CPU may run, and confined
+ *				ones
  *   interactive of a domain	tasks to be served before batch work
  *   batch of a domain		everything else
  *
  * Each is a DSQ ordered by rank (vtime less the head start of the tier). A
  * queue of a domain can be served by any CPU that the task is allowed on, so
  * nothing is stranded behind one busy CPU; an own queue holds only what no
- * other CPU could take.
+ * other CPU could take, and what a rule keeps to few CPUs.
  *
  * The tasks of each queue are counted, by the age of their wait.
  *
