@@ -9,8 +9,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
+use anyhow::{Result, anyhow};
 use log::warn;
 
 use super::profile::{Prediction, Sighting};
@@ -54,6 +56,8 @@ pub struct Learner {
     inodes: BTreeMap<String, u64>,
     swept_at: Instant,
     saved_at: Instant,
+    /// A save that the run loop does not wait for.
+    saving: Option<JoinHandle<Result<()>>>,
     is_changed: bool,
     /// It was told that the memory cannot be saved.
     is_unsaved_told: bool,
@@ -91,6 +95,7 @@ impl Learner {
             inodes: BTreeMap::new(),
             swept_at: now,
             saved_at: now,
+            saving: None,
             is_changed: false,
             is_unsaved_told: false,
         })
@@ -224,24 +229,54 @@ impl Learner {
         memories
     }
 
-    /// Save the memory if it changed and was not saved for long.
+    /// Begin to save the memory if it changed and was not saved for long, and the
+    /// disk is not at that still.
     pub fn save_if_due(&mut self, now: Instant) {
-        if now.duration_since(self.saved_at) >= SAVE_INTERVAL {
-            self.saved_at = now;
-            self.save();
+        if now.duration_since(self.saved_at) < SAVE_INTERVAL {
+            return;
         }
+        self.saved_at = now;
+        if self.saving.as_ref().is_some_and(|save| !save.is_finished()) {
+            return;
+        }
+        self.end_save();
+        self.begin_save();
     }
 
-    /// Save the memory if it changed. Without that scheduling goes on as well, so
-    /// it is told once.
+    /// Save the memory if it changed.
     pub fn save(&mut self) {
+        self.end_save();
+        self.begin_save();
+        self.end_save();
+    }
+
+    fn begin_save(&mut self) {
         if !std::mem::take(&mut self.is_changed) {
             return;
         }
-        let Some(path) = &self.path else {
+        let Some(path) = self.path.clone() else {
             return;
         };
-        let Err(err) = file::save(&self.procdb, path) else {
+        let procdb = self.procdb.clone();
+        let builder = thread::Builder::new().name("procdb".to_owned());
+        match builder.spawn(move || file::save(&procdb, &path)) {
+            Ok(saving) => self.saving = Some(saving),
+            Err(err) => self.tell_unsaved(&err.into()),
+        }
+    }
+
+    /// Wait for the save that is under way.
+    fn end_save(&mut self) {
+        match self.saving.take().map(JoinHandle::join) {
+            None | Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(err))) => self.tell_unsaved(&err),
+            Some(Err(_)) => self.tell_unsaved(&anyhow!("the thread that saves panicked")),
+        }
+    }
+
+    /// Scheduling goes on without it as well, so it is told once.
+    fn tell_unsaved(&mut self, err: &anyhow::Error) {
+        let Some(path) = &self.path else {
             return;
         };
         if !std::mem::replace(&mut self.is_unsaved_told, true) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::LazyLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -375,6 +375,21 @@ fn the_bpf_half_is_told_once_and_told_to_forget() {
     assert_eq!(again.begin().len(), 2);
     assert_eq!(again.begin().len(), 2, "another BPF half knows nothing");
     assert_eq!(again.counts(), (1, 1));
+}
+
+#[test]
+fn a_save_begins_when_it_is_due_and_is_waited_for_at_the_end() {
+    let dir = dir();
+    let mut learner = learner(dir.path());
+    let pid = i32::try_from(std::process::id()).unwrap();
+    let now = Instant::now();
+    learner.learn(&[row(pid, 7, b"worker")], now);
+    learner.save_if_due(now);
+    assert!(names(dir.path()).is_empty(), "too early");
+    learner.save_if_due(now + Duration::from_secs(301));
+    learner.save();
+    assert_eq!(names(dir.path()), ["procdb"]);
+    assert_eq!(self::learner(dir.path()).counts().0, 1);
 }
 
 #[test]
