@@ -170,7 +170,7 @@ __hidden void cgroup_set_weight(struct cgroup *cgrp, u32 cpu_weight)
  * Look whether cpu.idle of any cgroup was written. The loader asks every two
  * seconds: ops.cgroup_set_idle() is of 6.19, and a trampoline on the function
  * of before takes a grace period of tasks to remove, long under load. Nor does
- * ops.cgroup_set_weight() tell of a weight that was the same before it was idle.
+ * ops.cgroup_set_weight() tell of a weight that is as before it was idle.
  */
 SEC("syscall")
 int cgroup_look_for_idle(void *unused)

@@ -59,10 +59,7 @@ void share_begin_turn(struct task_ctx *taskc);
 /* The task of @taskc is not ours any more: no clock and no cgroup counts it. */
 void share_disable(struct task_ctx *taskc);
 
-/*
- * ops.set_weight(): @p has another weight. The clock counts it again, with
- * that, when it is queued or charged.
- */
+/* @p has another weight. That counts from when it is queued or charged on. */
 void share_set_weight(struct task_struct *p);
 
 /*

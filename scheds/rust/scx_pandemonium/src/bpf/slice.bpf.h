@@ -7,10 +7,9 @@
  * slice is shorter than the one that was granted, and a timer of the CPU ends
  * it: the kernel looks at slices only at ticks, up to 4 ms late at HZ=250.
  *
- * The same timer sees to a CPU that is not asked for work:
- *
- *   idle	while tasks wait that it may run: it looks again after a while
- *   offline	or going there: tasks that are still on its runqueue may leave
+ * The same timer sees to a CPU that is not asked for work: one that is idle
+ * while tasks wait that it may run, which looks again after a while, and one
+ * that goes offline, which the tasks on its runqueue may leave.
  *
  * Not here: the arithmetic (policy/slice.h), how long the slice of a tier is
  * (classify), what runs next (dispatch).

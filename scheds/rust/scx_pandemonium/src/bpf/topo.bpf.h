@@ -27,8 +27,8 @@ s32 topo_init(void);
 
 /*
  * @cpu came online, or goes offline: its domain has one CPU more, or less. The
- * masks stay. If it was offline when the loader read the topology, the scheduler
- * ends, and the loader reads the topology again and starts it anew.
+ * masks stay. If it was offline when the loader read the topology, the
+ * scheduler ends, and the loader reads that again and starts it anew.
  */
 void topo_cpu_online(s32 cpu);
 void topo_cpu_offline(s32 cpu);
