@@ -132,7 +132,7 @@ static int look_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 	s32 i;
 
 	/* Before the look: a CPU that asks after it arms the timer again. */
-	lazy_timer_fired(timer);
+	lazy_timer_fired(timer, FREQUENCY_FALL_NS);
 	if (!by || !is_on())
 		return 0;
 	bpf_for(i, 0, nr_cpu_ids) {

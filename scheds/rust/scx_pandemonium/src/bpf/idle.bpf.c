@@ -78,7 +78,7 @@ __noinline u32 idle_wake_for(u64 dsq_id, u32 nr_max)
 static int wait_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 {
 	/* Before the look: a task that comes after it arms the timer again. */
-	lazy_timer_fired(timer);
+	lazy_timer_fired(timer, LLC_WAIT_MAX_NS);
 	idle_wake_for(queue_interactive(*key), LOOK_MAX_TASKS);
 	idle_wake_for(queue_batch(*key), LOOK_MAX_TASKS);
 	return 0;

@@ -108,7 +108,7 @@ __noinline u32 pack_wake_beyond(u64 dsq_id, u32 nr_max)
 static int pack_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 {
 	/* Before the look: a task that comes after it arms the timer again. */
-	lazy_timer_fired(timer);
+	lazy_timer_fired(timer, PACK_WAIT_NS);
 	pack_wake_beyond(queue_interactive(*key), PACK_LOOK_TASKS);
 	pack_wake_beyond(queue_batch(*key), PACK_LOOK_TASKS);
 	return 0;
