@@ -45,9 +45,13 @@ mod text;
 mod top;
 mod topology;
 
+use std::env;
+use std::fs;
 use std::io::IsTerminal;
 use std::mem::MaybeUninit;
-use std::process::ExitCode;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command as Process, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -56,7 +60,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use crossbeam::channel::{Receiver, bounded, never, select};
 use log::{debug, info, warn};
-use scx_utils::build_id;
+use scx_utils::{NR_CPU_IDS, build_id, read_cpulist};
 use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMode};
 
 use crate::adapt::Observer;
@@ -142,25 +146,26 @@ fn run(opts: Opts) -> Result<()> {
     let monitor = Monitor::new(&opts.telemetry)?;
     let shutdown = Arc::new(AtomicBool::new(false));
     let (stop, stopped) = bounded::<()>(1);
-    {
+    let ask_to_stop = {
         let shutdown = shutdown.clone();
-        ctrlc::set_handler(move || {
+        move || {
             shutdown.store(true, Ordering::Relaxed);
             // A full channel means that a stop is under way already.
             let _ = stop.try_send(());
-        })
-        .context("setting up the signal handler")?;
-    }
+        }
+    };
+    ctrlc::set_handler(ask_to_stop.clone()).context("setting up the signal handler")?;
 
     if let Some(interval) = opts.monitor {
         return monitor.run_until_stopped(interval, shutdown, &stopped);
     }
     if let Some(interval) = opts.stats {
         let shutdown = shutdown.clone();
-        std::thread::spawn(move || {
-            if let Err(err) = monitor.run(interval, &shutdown) {
-                warn!("no telemetry from now on: {err:#}");
-            }
+        std::thread::spawn(move || match monitor.run(interval, &shutdown) {
+            Ok(()) => {}
+            // As for any command of a pipeline.
+            Err(err) if err.is::<ReaderGone>() && prints_to_pipe() => ask_to_stop(),
+            Err(err) => warn!("no telemetry from now on: {err:#}"),
         });
     }
 
@@ -200,7 +205,32 @@ fn run(opts: Opts) -> Result<()> {
             return Ok(());
         }
         info!("the kernel asks for a restart");
+        if has_new_cpu()? {
+            return Err(start_anew());
+        }
     }
+}
+
+/// Whether standard output is a pipe, and not the journal, which may start anew.
+fn prints_to_pipe() -> bool {
+    fs::metadata("/proc/self/fd/1").is_ok_and(|file| file.file_type().is_fifo())
+}
+
+/// Whether there is a CPU that `scx_utils` cannot know, since it counts them once in
+/// the life of a program: one that was plugged into a virtual machine.
+fn has_new_cpu() -> Result<bool> {
+    let present = fs::read_to_string("/sys/devices/system/cpu/present");
+    let cpus = read_cpulist(present.context("reading which CPUs there are")?.trim())?;
+    Ok(cpus.iter().any(|cpu| *cpu >= *NR_CPU_IDS))
+}
+
+/// Become a new process of this program with the same id and command line. Return why
+/// that is not possible.
+fn start_anew() -> anyhow::Error {
+    let started =
+        env::current_exe().map(|path| Process::new(path).args(env::args_os().skip(1)).exec());
+    let (Ok(why) | Err(why)) = started;
+    anyhow::Error::new(why).context("starting anew for a new CPU")
 }
 
 /// Log to standard error: what this program does, and what the libraries below

@@ -96,7 +96,11 @@ quiet tasks --watch 0.1
 quiet profile
 quiet --help-stats
 quiet --help-knobs
+quiet check
+quiet report
 stop INT
+{ \"$SCHEDULER\" --stats 0.1 2>>$LOG; echo $? >/tmp/closed; } | head -n 1 >/tmp/first
+fact scheduled $(cat /tmp/closed) $(cat $STATE) $(cut -c 1-13 /tmp/first)
 ";
 
 /// The number of a metric without labels.
@@ -176,7 +180,7 @@ fn check_totals(told: &Told, intervals: &[Value]) -> Result<()> {
 /// A command ends well when the reader of its output has closed it.
 fn check_quiet(told: &Told) -> Result<()> {
     let ends: Vec<String> = told.all("quiet")?;
-    told.check_eq("closed pipes", ends.len(), 9)?;
+    told.check_eq("closed pipes", ends.len(), 11)?;
     for end in ends {
         told.check(end.starts_with("0 0 "), || {
             format!("exit code and bytes of errors once the reader has gone: {end}")
@@ -207,5 +211,11 @@ fn monitors_of_each_format_agree() -> Result<()> {
     check_file(&told, &intervals[0])?;
     check_totals(&told, &intervals)?;
     check_quiet(&told)?;
+    let scheduled: String = told.one("scheduled")?;
+    told.check_eq(
+        "exit code of a scheduler whose reader has gone, state of the kernel, first line",
+        scheduled.as_str(),
+        "0 disabled [pandemonium]",
+    )?;
     told.check_stops()
 }
