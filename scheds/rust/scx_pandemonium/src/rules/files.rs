@@ -6,6 +6,7 @@
 //! Not here: what a file says (toml_file, ananicy).
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -61,15 +62,20 @@ pub fn usual_directories() -> Vec<PathBuf> {
 /// The directory of settings of the user who started this program. One who did
 /// that by sudo is the one behind it.
 fn user_settings() -> Option<PathBuf> {
+    settings_of(|name| env::var_os(name))
+}
+
+/// The same, by the environment that `variable` gives.
+fn settings_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
-    if let Some(dir) = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from) {
+    if let Some(dir) = variable("XDG_CONFIG_HOME").map(PathBuf::from) {
         return absolute(dir);
     }
-    let uid = env::var("SUDO_UID").ok()?.parse().ok().map(Uid::from_raw);
-    let behind_sudo = uid.and_then(|uid| User::from_uid(uid).ok().flatten());
+    let uid = variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
+    let behind_sudo = uid.and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok().flatten());
     let home = match behind_sudo {
         Some(user) => Some(user.dir),
-        None => env::var_os("HOME").map(PathBuf::from),
+        None => variable("HOME").map(PathBuf::from),
     };
     absolute(home?.join(".config"))
 }
@@ -162,4 +168,37 @@ pub fn read(path: &Path) -> Result<String, String> {
     })?;
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
     Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_are_those_of_the_user_who_started_the_program() {
+        let settings = |variables: &[(&str, &str)]| {
+            settings_of(|name| {
+                let found = variables.iter().find(|(other, _)| *other == name);
+                found.map(|(_, value)| OsString::from(value))
+            })
+        };
+        let dir = |path: &str| Some(PathBuf::from(path));
+        let root = User::from_uid(Uid::from_raw(0)).unwrap().unwrap();
+        let of_root = Some(root.dir.join(".config"));
+        assert_eq!(settings(&[("HOME", "/home/one")]), dir("/home/one/.config"));
+        assert_eq!(
+            settings(&[("HOME", "/home/one"), ("SUDO_UID", "0")]),
+            of_root
+        );
+        assert_eq!(
+            settings(&[("HOME", "/home/one"), ("SUDO_UID", "nobody")]),
+            dir("/home/one/.config")
+        );
+        assert_eq!(
+            settings(&[("XDG_CONFIG_HOME", "/etc/mine"), ("HOME", "/home/one")]),
+            dir("/etc/mine")
+        );
+        assert_eq!(settings(&[("HOME", "here")]), None);
+        assert_eq!(settings(&[]), None);
+    }
 }
