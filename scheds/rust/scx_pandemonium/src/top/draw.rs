@@ -45,7 +45,7 @@ pub fn draw(screen: &mut Screen, frame: &mut Frame) {
     } else {
         0
     };
-    let cpu_lines = if fits(tier_lines + cpu_lines) {
+    let cpu_lines = if tier_lines > 0 && fits(tier_lines + cpu_lines) {
         cpu_lines
     } else {
         0
@@ -134,6 +134,10 @@ fn lines_of_cpus(nr_cpus: usize, width: u16) -> u16 {
 const CPUS_TITLE: &str = "CPUs ";
 
 fn draw_cpus(busy: &[f64], frame: &mut Frame, area: Rect) {
+    // A title is drawn in any case, over what stands in the next line.
+    if area.is_empty() {
+        return;
+    }
     let [title, bars] = Layout::horizontal([
         Constraint::Length(CPUS_TITLE.len() as u16),
         Constraint::Fill(1),
@@ -263,6 +267,19 @@ mod tests {
         }
         for (heading, _) in HEADING {
             assert!(text.contains(heading), "no {heading} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_low_screen_has_no_cpus_and_a_lower_one_no_waits() {
+        for height in 4..=24 {
+            let mut screen = screen();
+            screen.show(Ok(shown(&["game", "cc1"])));
+            let lines = drawn(&mut screen, 132, height);
+            let has = |word: &str| lines.iter().any(|line| line.contains(word));
+            assert_eq!(has("waits: mean"), height >= 11, "{height}");
+            assert_eq!(has("CPUs ·█"), height >= 12, "{height}");
+            assert!(!has("PIDs"), "{height}: {lines:?}");
         }
     }
 
