@@ -11,7 +11,7 @@
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`:
 //!   see rules.rs. `begin-hogs ...`: see procdb.rs. `on-terminal ...`: see top.rs.
-//! - `bpf-objects`: see loader.rs. `sandboxed ...`: see sandbox.rs. `unrest ...`: see races.rs.
+//! - `bpf-objects`: see loader.rs. `sandboxed ...`: see sandbox.rs. `capable ...`: see service.rs. `unrest ...`: see races.rs.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ use anyhow::Result;
 use crate::support::agent;
 use crate::{
     classes, frequency, games, gate, groups, handoffs, idle, kicks, loader, packing, procdb,
-    profiles, races, roles, rules, sandbox, top,
+    profiles, races, roles, rules, sandbox, service, top,
 };
 
 /// Not a test but what the guest runs.
@@ -61,6 +61,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["begin-hogs", words @ ..] => procdb::begin_hogs(words),
         ["bpf-objects"] => loader::bpf_objects(),
         ["sandboxed", words @ ..] => sandbox::become_sandboxed(words),
+        ["capable", words @ ..] => service::become_capable(words),
         _ => return None,
     };
     Some(answer)

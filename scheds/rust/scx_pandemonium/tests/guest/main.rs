@@ -51,6 +51,7 @@ mod sandbox;
 mod scaling;
 mod scarcity;
 mod selftests;
+mod service;
 mod share;
 mod soak;
 mod stall;
