@@ -119,6 +119,14 @@ proptest! {
 }
 
 #[test]
+fn a_slice_is_one_and_a_half_or_two_average_runs() {
+    // SAFETY: pure arithmetic on its arguments.
+    let slice = |tier| unsafe { slice_for_tier(tier, 2 * MSEC, MSEC, 20 * MSEC, 20 * MSEC) };
+    assert_eq!(slice(tier_TIER_LAT_CRITICAL), 3 * MSEC);
+    assert_eq!(slice(tier_TIER_INTERACTIVE), 4 * MSEC);
+}
+
+#[test]
 fn a_compositor_keeps_its_tier_whatever_it_does_and_others_keep_theirs() {
     // SAFETY: pure arithmetic on its arguments.
     let (of_main, of_other) = unsafe { (compositor_floor(true), compositor_floor(false)) };
@@ -581,6 +589,19 @@ proptest! {
                 prop_assert!((min..=slice).contains(&granted));
             }
             prop_assert_eq!(slice_for_tier(tier_TIER_BATCH, avg, min, slice, 20 * MSEC), 20 * MSEC);
+        }
+    }
+
+    #[test]
+    fn the_deviation_of_a_burst_counts_half(
+        period in 1_000u64..1_000 * MSEC, burst in 0u64..1_000 * MSEC, dev in 0u64..1_000 * MSEC,
+    ) {
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe {
+            prop_assert_eq!(
+                classify_score(period, period, burst, dev),
+                classify_score(period, period, burst + dev / 2, 0)
+            );
         }
     }
 

@@ -80,16 +80,20 @@ pub fn late_game(words: &[&str]) -> Result<String> {
     Ok(format!("{nr_late} {nr_free}"))
 }
 
-fn check_game(told: &Told, scenario: &str, frame_ms: f64) -> Result<()> {
+fn check_frames(told: &Told, scenario: &str, frame_ms: f64) -> Result<()> {
     let fps = metric(told, scenario, "fps")?;
     let p95_ms = metric(told, scenario, "frame_p95")?;
-    let gap_ms = metric(told, scenario, "gap")?;
     told.check(fps >= FPS_MIN, || {
         format!("{scenario}: {fps} frames a second")
     })?;
     told.check(p95_ms <= frame_ms * LONGER + LONGER_MS, || {
         format!("{scenario}: frames take {p95_ms} ms (p95), alone {frame_ms}")
-    })?;
+    })
+}
+
+fn check_game(told: &Told, scenario: &str, frame_ms: f64) -> Result<()> {
+    check_frames(told, scenario, frame_ms)?;
+    let gap_ms = metric(told, scenario, "gap")?;
     told.check(gap_ms <= GAP_MAX_MS, || {
         format!("{scenario}: a hog was without a CPU for {gap_ms} ms")
     })
@@ -114,6 +118,23 @@ fn a_game_has_its_frames_beside_a_build() -> Result<()> {
 #[test]
 fn a_game_has_its_frames_on_another_kernel() -> Result<()> {
     kernels::on_second(games)
+}
+
+/// The fewest CPUs that the threads of a game share with a build; then each in a cgroup
+/// of its own, which is due half of the machine.
+#[test]
+fn a_game_has_its_frames_in_a_cgroup_on_2_cpus() -> Result<()> {
+    let told = bench(
+        &kernels::first()?,
+        "1x1x2x1",
+        "",
+        "game_mt,game_mt_cg,game_cg,frames60_12ms",
+    )?;
+    check_game(&told, "game_mt", FRAME_MT_MS)?;
+    check_frames(&told, "game_mt_cg", FRAME_MT_MS)?;
+    check_frames(&told, "game_cg", FRAME_MS)?;
+    check_frames(&told, "frames60_12ms", FRAME_MS)?;
+    told.check_stops()
 }
 
 #[test]

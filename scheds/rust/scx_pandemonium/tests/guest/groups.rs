@@ -39,6 +39,9 @@ const TOPOLOGY: &str = "1x1x4x1";
 
 const WEIGHTS: &str = "cg_weights,cg_nested,cg_live --seconds 4";
 
+/// Two LLC domains: tasks of a cgroup are in both, and move.
+const TWO_LLCS: &str = "1x2x2x1";
+
 /// CPU time of two cgroups with as many hogs while one of them is idle, then after
 /// that one was written to be no more, and its weight to be as before, of which the
 /// kernel says nothing; then while the other is idle, in us. A third has a
@@ -211,6 +214,21 @@ fn cgroups_share_by_weight_through_the_hierarchy() -> Result<()> {
 #[test]
 fn cgroups_share_by_weight_on_another_kernel() -> Result<()> {
     kernels::on_second(weights)
+}
+
+#[test]
+fn cgroups_share_by_weight_across_two_domains() -> Result<()> {
+    let told = bench(
+        &kernels::first()?,
+        TWO_LLCS,
+        "",
+        "cg_weights,cg_nested --seconds 4",
+    )?;
+    near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;
+    near(&told, "cg_nested", "whole", 50.0, RATIO_TOLERANCE)?;
+    near(&told, "cg_nested", "lesser", 12.5, RATIO_TOLERANCE)?;
+    near(&told, "cg_nested", "greater", 37.5, RATIO_TOLERANCE)?;
+    told.check_stops()
 }
 
 fn idle(kernel: &Kernel) -> Result<()> {

@@ -233,6 +233,39 @@ fn a_light_load_runs_on_the_big_cores_on_the_second_kernel() -> Result<()> {
     kernels::on_second(sizes)
 }
 
+/// A hog on one CPU, and a task that slept there, or beside it, when it could go elsewhere.
+const DISPLACED: &str = "\
+begin
+taskset $HOG guest-hog &
+hogs=$!
+fact rounds $(agent wander $FROM 200)
+kill $hogs
+stop INT
+";
+
+/// Run `DISPLACED` on `topology`: the hog on the CPU of mask `hog`, the task from CPU
+/// `from` on, which then is on CPUs `of`.
+fn displaced(topology: &str, hog: &str, from: usize, of: [usize; 2]) -> Result<()> {
+    let told = OURS
+        .world(&kernels::first()?, topology)?
+        .with_program("taskset")?
+        .run(&format!("HOG={hog}\nFROM={from}\n{DISPLACED}"))?;
+    check_share(&told, "rounds", of)?;
+    told.check_stops()
+}
+
+/// Two cores of two threads.
+#[test]
+fn a_whole_core_is_better_than_the_last_cpu_beside_a_busy_thread() -> Result<()> {
+    displaced("1x1x2x2", "2", 0, [2, 3])
+}
+
+/// Two nodes of two domains of one CPU each.
+#[test]
+fn a_cpu_of_the_node_is_better_than_one_of_another() -> Result<()> {
+    displaced("2x2x1x1", "8", 3, [2, 3])
+}
+
 /// Two L2 domains of four CPUs each. Eight of the sleepers are latency critical, the
 /// others, that work for longer, interactive.
 const L2_DOMAINS: &str = "\

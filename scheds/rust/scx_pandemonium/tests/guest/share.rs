@@ -8,8 +8,10 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
+use crate::support::crowd;
 use crate::support::kernels;
 use crate::support::told::Told;
+use crate::waits::STARVED_MAX;
 
 const SCRIPT: &str = "\
 scx_bench run --scenario $SCENARIOS --seed $SEED --json /tmp/result >/dev/null ||
@@ -95,6 +97,48 @@ fn equal_hogs_and_nice_ones_get_their_due_across_two_domains() -> Result<()> {
     check_nice(&told)?;
     told.check(spread_pct <= SPREAD_MAX_PCT, || {
         format!("equal hogs got times that are {spread_pct:.1}% apart")
+    })?;
+    told.check_stops()
+}
+
+/// Hogs on one CPU, three pairs of them one after the other.
+const PAIRS_SCRIPT: &str = "\
+begin
+crowd greatest 3 hog*1^-20 hog*1
+crowd least 3 hog*1 hog*1^19
+crowd idle 3 hog*1 hog*1^idle
+stop INT
+";
+
+/// What the lesser hog is due of a CPU, by the kernel's weights of nice -20, 0 and 19,
+/// and how far from it is near enough, in ms: a turn and a ms of 3 s.
+const LESSER_DUE: &[(&str, f64)] = &[
+    ("greatest", 1024.0 / (88_761.0 + 1024.0)),
+    ("least", 15.0 / (1024.0 + 15.0)),
+];
+const LESSER_TOLERANCE_MS: f64 = 5.0;
+
+/// CPU time of a hog of SCHED_IDLE in 3 s beside a hog: 3 parts of 1027, which is 9 ms,
+/// and what keeps it from being starved.
+const IDLE_MAX_MS: u128 = 18;
+
+#[test]
+fn hogs_of_the_greatest_and_least_weights_get_their_due() -> Result<()> {
+    let told = OURS.flat(&kernels::first()?, 1)?.run(PAIRS_SCRIPT)?;
+    for (name, part) in LESSER_DUE {
+        let members = crowd::check(&told, name, STARVED_MAX)?;
+        let ms = |member: &crowd::Member| member.cpu.as_secs_f64() * 1e3;
+        let (greater_ms, lesser_ms) = (ms(&members[0]), ms(&members[1]));
+        let due_ms = (greater_ms + lesser_ms) * part;
+        println!("{name}: {lesser_ms:.1} ms, due {due_ms:.1}");
+        told.check((lesser_ms - due_ms).abs() <= LESSER_TOLERANCE_MS, || {
+            format!("the {name} weight leaves {lesser_ms:.1} ms to a hog, not {due_ms:.1}")
+        })?;
+    }
+    let members = crowd::check(&told, "idle", STARVED_MAX)?;
+    let idle_ms = members[1].cpu.as_millis();
+    told.check(idle_ms <= IDLE_MAX_MS, || {
+        format!("a hog of SCHED_IDLE got {idle_ms} ms, more than {IDLE_MAX_MS}")
     })?;
     told.check_stops()
 }

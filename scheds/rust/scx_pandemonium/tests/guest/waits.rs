@@ -48,7 +48,7 @@ stop INT
 ";
 
 /// What is promised to a task whatever its weight.
-const STARVED_MAX: Duration = Duration::from_secs(2);
+pub const STARVED_MAX: Duration = Duration::from_secs(2);
 
 /// What is promised to any task that has had less than its share.
 const WAIT_MAX: Duration = Duration::from_millis(100);
