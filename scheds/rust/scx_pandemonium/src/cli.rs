@@ -35,8 +35,8 @@ const NR_CPUS_MAX: i64 = 8192;
 ///
 /// Tasks that wake often, sleep by themselves and need little CPU each time are
 /// served first and may take a CPU from batch work, which keeps a quarter of the
-/// machine. CPU time is shared by nice level and cpu.weight; cpu.max is not
-/// honoured. Runs until it gets SIGINT, SIGTERM or SIGHUP, which returns the
+/// machine, or its equal share where that is less. CPU time is shared by nice level
+/// and cpu.weight; cpu.max is not honoured. Runs until it gets SIGINT, SIGTERM or SIGHUP, which returns the
 /// machine to the kernel's default scheduler.
 #[derive(Debug, Parser)]
 #[command(
@@ -97,8 +97,8 @@ pub struct Opts {
     #[clap(long, value_enum, value_name = "PROFILE", default_value_t = Profile::Auto)]
     pub profile: Profile,
 
-    /// Treat the program NAME as a compositor as well: a task of it does not
-    /// count as batch work however long it runs. A `*` at the end stands for
+    /// Treat the program NAME as a compositor as well: a task of it that wakes does
+    /// not count as batch work however long it runs. A `*` at the end stands for
     /// anything; known ones such as kwin_wayland need not be given. May be
     /// repeated.
     #[clap(long = "compositor", value_name = "NAME")]
@@ -233,7 +233,7 @@ pub enum Command {
     /// Print a text for a report of a problem.
     ///
     /// Versions, the machine, what `check` finds, the kernel's words on sched_ext, and
-    /// telemetry and tasks of the running scheduler. It reads and runs nothing. The
+    /// telemetry and tasks of the running scheduler. It runs no other program. The
     /// names of the machine and of its users are taken out; look through it all the
     /// same before you publish it.
     Report(ReportOpts),
