@@ -30,7 +30,7 @@ const BASELINE: &str = "bench-baseline.json";
 
 /// The arguments of `cargo xtask bench`.
 #[derive(Debug, clap::Args)]
-#[command(disable_help_flag = true)]
+#[command(after_help = "The options of scx_bench guest: cargo xtask bench -- --help")]
 pub struct Args {
     /// Run a few scenarios only and fail if a figure is worse than the committed baseline
     #[arg(long)]
