@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A timer that rests until it is needed, and again once it has fired. Any CPU
- * may arm it: if it is armed already, then for something that came earlier.
+ * may arm it, and it fires for the one that wants it first.
  *
  * The callback says that it has fired before it looks at what there is to do:
  * what comes after that look arms the timer again. It may miss a task that came
- * just before, since the kernel queues it after ops.enqueue(). So the callback
- * arms the timer again if it was asked for in the last moment.
- * Either the CPU that asks sees that the timer has fired, or the callback sees
- * that it was asked for.
+ * just before, since the kernel queues it after ops.enqueue(). So a CPU says
+ * when it asks before it looks whether the timer is armed, and the callback
+ * arms it again if that was in the last moment.
  */
 #ifndef __LAZY_TIMER_H
 #define __LAZY_TIMER_H
@@ -16,37 +15,40 @@
 #include <scx/common.bpf.h>
 
 enum lazy_timer_consts {
-	/* A task is queued this long after ops.enqueue() at the latest. */
+	/* A task is usually queued within this time of ops.enqueue(). */
 	LAZY_TIMER_QUEUED_NS = 100 * NSEC_PER_USEC,
 };
 
 struct lazy_timer {
 	struct bpf_timer timer;
-	u32 is_armed;
-	/* When it was last asked for while it was armed. */
+	/* 0: it rests. */
+	u64 fires_at;
 	u64 asked_at;
 };
 
 /* Let @lazy fire in @left_ns. If the kernel cannot start it, it rests. */
 static __always_inline void lazy_timer_arm(struct lazy_timer *lazy, u64 left_ns)
 {
-	if (READ_ONCE(lazy->is_armed)) {
-		__sync_lock_test_and_set(&lazy->asked_at, scx_bpf_now());
-		if (READ_ONCE(lazy->is_armed))
-			return;
-	}
-	WRITE_ONCE(lazy->is_armed, 1);
+	u64 now = scx_bpf_now(), armed_for;
+
+	__sync_lock_test_and_set(&lazy->asked_at, now);
+	armed_for = READ_ONCE(lazy->fires_at);
+	if (armed_for && (s64)(armed_for - now) <= (s64)left_ns)
+		return;
+	WRITE_ONCE(lazy->fires_at, now + left_ns);
 	if (bpf_timer_start(&lazy->timer, left_ns, 0))
-		WRITE_ONCE(lazy->is_armed, 0);
+		WRITE_ONCE(lazy->fires_at, 0);
 }
 
 /* @lazy has fired. Asked for just before, it fires again in @left_ns. */
 static __always_inline void lazy_timer_fired(struct lazy_timer *lazy,
 					     u64 left_ns)
 {
-	__sync_lock_test_and_set(&lazy->is_armed, 0);
-	if ((s64)(scx_bpf_now() - READ_ONCE(lazy->asked_at)) <
-	    (s64)LAZY_TIMER_QUEUED_NS)
+	s64 since_ns;
+
+	__sync_lock_test_and_set(&lazy->fires_at, 0);
+	since_ns = scx_bpf_now() - READ_ONCE(lazy->asked_at);
+	if (since_ns < (s64)LAZY_TIMER_QUEUED_NS)
 		lazy_timer_arm(lazy, left_ns);
 }
 
