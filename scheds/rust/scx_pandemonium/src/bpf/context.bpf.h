@@ -40,6 +40,8 @@ struct share_task {
 struct group_task {
 	u32 idx;	    /* of its cgroup, in the array of these */
 	u32 counted_weight; /* 0: it is not runnable */
+	u32 load;	    /* of its weight, what one CPU can serve */
+	u32 counted_load;   /* its part of the load of its domain */
 	u32 is_idle;	    /* its cgroup, or one above, has cpu.idle */
 };
 
@@ -140,7 +142,8 @@ struct share_llc {
 
 struct group_llc {
 	s64 runnable_weight; /* of all runnable tasks, by their nice levels */
-	s64 root_sum;	     /* of what is runnable in the root cgroup */
+	s64 root_sum;	     /* of those in the root cgroup */
+	s64 load; /* of all, by their cgroups; with several domains */
 };
 
 /* CPU time is that of the present window, policy/boost.h. */

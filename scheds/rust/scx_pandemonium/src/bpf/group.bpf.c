@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* group: what does its cgroup entitle a task to? See group.bpf.h. */
 #include "group.bpf.h"
+#include "policy/clock.h"
 #include "policy/hierarchy.h"
 
-/* A cgroup of index 1 and above; the root has neither parent nor weight. */
+/* A cgroup; the root has neither parent nor weight. */
 struct group {
 	u32 parent;
 	u32 weight;  /* 0: there is no such cgroup */
 	u32 depth;   /* 1 below the root */
 	u32 is_idle; /* its cpu.idle is 1 */
-};
 
-/* A cgroup in one LLC domain; the sum of the root is in struct group_llc. */
-struct group_sum {
-	s64 sum; /* weights of what is runnable in it */
+	s64 child_sum;	/* weights of its child cgroups that are runnable */
+	s32 nr_domains; /* in which tasks of its own are runnable */
 	struct bpf_spin_lock lock;
 	u32 counted_weight; /* its part of the sum of its parent */
 };
@@ -25,12 +24,16 @@ struct {
 	__type(value, struct group);
 } groups SEC(".maps");
 
-/* MAX_GROUPS entries for each domain; the loader sets their number. */
+/*
+ * Weights of the runnable tasks of a cgroup in a domain; those of the root are
+ * in struct group_llc. MAX_GROUPS entries for each domain; the loader sets
+ * their number.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_GROUPS);
 	__type(key, u32);
-	__type(value, struct group_sum);
+	__type(value, s64);
 } group_sums SEC(".maps");
 
 static struct group *lookup_group(u32 idx)
@@ -38,22 +41,30 @@ static struct group *lookup_group(u32 idx)
 	return bpf_map_lookup_elem(&groups, &idx);
 }
 
-static struct group_sum *lookup_sum(u32 idx, u32 llc_idx)
+/* Return the sum of the tasks of group @idx in @llcc, or NULL. */
+static s64 *lookup_sum(u32 idx, struct llc_ctx *llcc)
 {
-	u32 key = llc_idx * MAX_GROUPS + idx;
-
-	return bpf_map_lookup_elem(&group_sums, &key);
-}
-
-/* Return the sum of group @idx in @llcc, or NULL. */
-static s64 *lookup_sum_in(u32 idx, struct llc_ctx *llcc)
-{
-	struct group_sum *own;
+	u32 key = llcc->topo.idx * MAX_GROUPS + idx;
 
 	if (idx == GROUP_ROOT)
 		return &llcc->group.root_sum;
-	own = lookup_sum(idx, llcc->topo.idx);
-	return own ? &own->sum : NULL;
+	return bpf_map_lookup_elem(&group_sums, &key);
+}
+
+/* Return the weights of all that is runnable in @group, of index @idx. */
+static s64 runnable_sum(u32 idx, const struct group *group)
+{
+	s64 sum = READ_ONCE(group->child_sum), *tasks;
+	struct llc_ctx *llcc;
+	u32 i;
+
+	bpf_for(i, 0, nr_llcs) {
+		llcc = lookup_llc(i);
+		tasks = llcc ? lookup_sum(idx, llcc) : NULL;
+		if (tasks)
+			sum += READ_ONCE(*tasks);
+	}
+	return sum;
 }
 
 /* Add @delta to @sum; return whether it came from zero or got there. */
@@ -65,55 +76,42 @@ static bool add_to_sum(s64 *sum, s64 delta)
 }
 
 /*
- * Let the parent of group @idx count it in domain @llc_idx as it is by now,
- * and so on upwards as far as anything changes.
+ * Let the parent of group @idx count it as it is by now, and so on upwards as
+ * far as anything changes.
  *
  * It is called after each change of what it looks at, so the last of several
  * callers sees what all of them did.
  *
  * Not static, so that the verifier walks it once and not at each call.
  */
-__noinline int group_update_parents(u32 idx, u32 llc_idx)
+__noinline int group_update_parents(u32 idx)
 {
-	struct llc_ctx *llcc = lookup_llc(llc_idx);
-	struct group_sum *own;
-	struct group *group;
-	s64 delta, *parent_sum;
+	struct group *group, *parent;
+	s64 delta;
 	u32 i, weight;
 
-	if (!llcc)
-		return -ENOENT;
 	bpf_for(i, 0, GROUP_DEPTH_MAX) {
 		if (idx == GROUP_ROOT)
 			break;
 		group = lookup_group(idx);
-		own = lookup_sum(idx, llc_idx);
-		if (!group || !own)
+		if (!group)
 			break;
-		parent_sum = lookup_sum_in(group->parent, llcc);
-		if (!parent_sum)
+		parent = lookup_group(group->parent);
+		if (!parent)
 			break;
 
-		bpf_spin_lock(&own->lock);
-		weight = own->sum ? group->weight : 0;
-		delta = (s64)weight - own->counted_weight;
-		own->counted_weight = weight;
-		bpf_spin_unlock(&own->lock);
+		bpf_spin_lock(&group->lock);
+		weight = group->child_sum || group->nr_domains ? group->weight
+							       : 0;
+		delta = (s64)weight - group->counted_weight;
+		group->counted_weight = weight;
+		bpf_spin_unlock(&group->lock);
 
-		if (!delta || !add_to_sum(parent_sum, delta))
+		if (!delta || !add_to_sum(&parent->child_sum, delta))
 			break;
 		idx = group->parent;
 	}
 	return 0;
-}
-
-/* The same in all domains. */
-static void update_parents_everywhere(u32 idx)
-{
-	u32 i;
-
-	bpf_for(i, 0, nr_llcs)
-		group_update_parents(idx, i);
 }
 
 __hidden u32 group_depth(u32 idx)
@@ -148,12 +146,34 @@ __hidden void group_set_weight(u32 idx, u32 weight, bool is_idle)
 		return;
 	group->is_idle = is_idle;
 	WRITE_ONCE(group->weight, weight);
-	update_parents_everywhere(idx);
+	group_update_parents(idx);
 }
 
 __hidden void group_init_task(struct task_ctx *taskc, u32 idx)
 {
 	taskc->group.idx = idx;
+}
+
+/* Tasks of group @idx are runnable in @change more domains. */
+static void count_domains(u32 idx, s32 change)
+{
+	struct group *group = lookup_group(idx);
+
+	if (!group)
+		return;
+	__sync_fetch_and_add(&group->nr_domains, change);
+	group_update_parents(idx);
+}
+
+/* Let the task of @taskc be @load of what @llcc has to do. */
+static void count_load(struct task_ctx *taskc, struct llc_ctx *llcc, u32 load)
+{
+	s64 delta = (s64)load - taskc->group.counted_load;
+
+	if (nr_llcs == 1 || !delta)
+		return;
+	taskc->group.counted_load = load;
+	__sync_fetch_and_add(&llcc->group.load, delta);
 }
 
 __hidden void group_join(struct task_ctx *taskc, struct llc_ctx *llcc,
@@ -165,15 +185,14 @@ __hidden void group_join(struct task_ctx *taskc, struct llc_ctx *llcc,
 
 	if (!delta)
 		return;
-	sum = lookup_sum_in(idx, llcc);
+	sum = lookup_sum(idx, llcc);
 	if (!sum)
 		return;
 	taskc->group.counted_weight = weight;
 	__sync_fetch_and_add(&llcc->group.runnable_weight, delta);
-	if (idx == GROUP_ROOT)
-		__sync_fetch_and_add(sum, delta);
-	else if (add_to_sum(sum, delta))
-		group_update_parents(idx, llcc->topo.idx);
+	count_load(taskc, llcc, weight ? taskc->group.load ?: weight : 0);
+	if (add_to_sum(sum, delta) && idx != GROUP_ROOT)
+		count_domains(idx, delta > 0 ? 1 : -1);
 }
 
 __hidden void group_leave(struct task_ctx *taskc, struct llc_ctx *llcc)
@@ -195,52 +214,73 @@ __hidden void group_move_task(struct task_ctx *taskc, struct llc_ctx *llcc,
 #define GROUP_WEIGH_IDLE (1ULL << 32)
 
 /*
- * Return the weight of a task in group @idx of domain @llc_idx, from its own,
- * @weight, level by level. A group that is idle makes all in it idle.
+ * Return the weight of a task in group @idx from its own, @weight, level by
+ * level. A group that is idle makes all in it idle.
  *
  * Not static, as group_update_parents().
  */
-__noinline u64 group_weigh(u32 idx, u32 llc_idx, u32 weight)
+__noinline u64 group_weigh(u32 idx, u32 weight)
 {
-	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	u64 part = part_whole(), idle = 0;
 	u32 i, own = weight;
+	struct llc_ctx *llcc;
 	struct group *group;
-	s64 *sum;
+	s64 all = 0;
 
-	if (!llcc)
-		return weight;
 	bpf_for(i, 0, GROUP_DEPTH_MAX + 1) {
-		sum = lookup_sum_in(idx, llcc);
-		if (!sum)
-			break;
-		part = part_of(part, own, READ_ONCE(*sum));
-		if (idx == GROUP_ROOT)
-			break;
 		group = lookup_group(idx);
 		if (!group)
+			break;
+		part = part_of(part, own, runnable_sum(idx, group));
+		if (idx == GROUP_ROOT)
 			break;
 		own = group->weight;
 		if (group->is_idle)
 			idle = GROUP_WEIGH_IDLE;
 		idx = group->parent;
 	}
-	return part_weight(part, READ_ONCE(llcc->group.runnable_weight)) | idle;
+	bpf_for(i, 0, nr_llcs) {
+		llcc = lookup_llc(i);
+		if (llcc)
+			all += READ_ONCE(llcc->group.runnable_weight);
+	}
+	return part_weight(part, all) | idle;
+}
+
+/* Return what a task of @weight can use of that on one CPU at a time. */
+static u32 usable_load(u32 weight)
+{
+	struct llc_ctx *llcc;
+	u32 i, nr_cpus = 0;
+	s64 all = 0;
+
+	if (weight <= WEIGHT_NICE_0)
+		return weight;
+	bpf_for(i, 0, nr_llcs) {
+		llcc = lookup_llc(i);
+		if (!llcc)
+			break;
+		all += READ_ONCE(llcc->group.runnable_weight);
+		nr_cpus += llcc->topo.nr_cpus;
+	}
+	return clock_feasible_weight(weight, all > weight ? all - weight : 0,
+				     nr_cpus);
 }
 
 __hidden u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc,
 			  u32 weight)
 {
-	u64 weighed;
+	struct group *root = lookup_group(GROUP_ROOT);
+	u64 weighed = weight;
 
 	/* All that is runnable is in the root. */
-	if (taskc->group.idx == GROUP_ROOT &&
-	    READ_ONCE(llcc->group.root_sum) ==
-		    READ_ONCE(llcc->group.runnable_weight)) {
-		taskc->group.is_idle = 0;
-		return weight;
-	}
-	weighed = group_weigh(taskc->group.idx, llcc->topo.idx, weight);
+	if (taskc->group.idx != GROUP_ROOT ||
+	    (root && READ_ONCE(root->child_sum)))
+		weighed = group_weigh(taskc->group.idx, weight);
 	taskc->group.is_idle = !!(weighed & GROUP_WEIGH_IDLE);
+	if (nr_llcs > 1) {
+		taskc->group.load = usable_load(weighed);
+		count_load(taskc, llcc, taskc->group.load);
+	}
 	return weighed;
 }

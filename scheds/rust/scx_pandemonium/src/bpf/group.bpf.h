@@ -2,16 +2,20 @@
 /*
  * group: what does its cgroup entitle a task to?
  *
- * cpu.weight is honoured through the whole hierarchy. For each cgroup and LLC
- * domain there is the sum of the weights of what is runnable there: its tasks,
- * and its child cgroups that have runnable tasks themselves. A sum is changed
- * by atomic additions. Only if it comes from zero or gets there, the sum of the
- * parent changes, and so on upwards.
+ * cpu.weight is honoured through the whole hierarchy. For each cgroup there is
+ * the sum of the weights of what is runnable there: its tasks, added up for
+ * each LLC domain, and its child cgroups that have runnable tasks themselves. A
+ * sum is changed by atomic additions. Only if it comes from zero or gets there,
+ * the sum of the parent changes, and so on upwards.
  *
  *   task wakes, sleeps, moves, is niced	sum of its cgroup
  *   a sum comes from or to zero		sum of the parent
  *   cpu.weight is written, a cgroup goes	sum of the parent
  *   cpu.idle is written			sum of the parent
+ *
+ * A weight is a part of all domains. So it does not matter where the tasks of a
+ * cgroup are, as long as the domains have as much to do for each CPU: the load
+ * of a domain is the sum of these weights.
  *
  * A cgroup with cpu.idle makes all that is in it batch work.
  *

@@ -138,14 +138,14 @@ __hidden bool queue_peek(u64 dsq_id, u64 *rank)
 	return false;
 }
 
-__hidden u32 queue_peek_weight(u64 dsq_id)
+__hidden u32 queue_peek_load(u64 dsq_id)
 {
 	struct task_struct *p;
 	struct task_ctx *taskc;
 
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		taskc = try_lookup_task(p);
-		return taskc ? taskc->share.weight : 0;
+		return taskc ? taskc->group.counted_load : 0;
 	}
 	return 0;
 }

@@ -109,10 +109,10 @@ bool queue_uncount(struct task_ctx *taskc);
 bool queue_peek(u64 dsq_id, u64 *rank);
 
 /*
- * Return the weight of the first task of @dsq_id, as the clocks count it; 0 if
- * the queue is empty. Costly like queue_peek().
+ * Return what the first task of @dsq_id is of the load of its domain; 0 if the
+ * queue is empty. Costly like queue_peek().
  */
-u32 queue_peek_weight(u64 dsq_id);
+u32 queue_peek_load(u64 dsq_id);
 
 /*
  * Return how many tasks were ever queued in any domain, but for those that only

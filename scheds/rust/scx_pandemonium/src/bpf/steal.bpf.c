@@ -45,12 +45,12 @@ __hidden bool steal_any(struct cpu_ctx *cpuc, u64 now)
 
 /*
  * Return the weight of what is runnable in @llcc. The clock leaves out what has
- * credit, the sum of the cgroups what a task's demand adds.
+ * credit, the load what a task's demand adds.
  */
 static u64 runnable_weight(const struct llc_ctx *llcc)
 {
 	u64 counted = READ_ONCE(llcc->share.clock.weight_sum);
-	u64 all = READ_ONCE(llcc->group.runnable_weight);
+	u64 all = READ_ONCE(llcc->group.load);
 
 	return counted > all ? counted : all;
 }
@@ -69,7 +69,7 @@ static bool is_better_here(const struct llc_ctx *llcc,
 
 	if (there <= here * other->topo.nr_cpus || !queue_nr_batch(other))
 		return false;
-	weight = queue_peek_weight(queue_batch(other->topo.idx));
+	weight = queue_peek_load(queue_batch(other->topo.idx));
 	return weight && there > (here + weight) * other->topo.nr_cpus;
 }
 
