@@ -36,8 +36,8 @@ const NR_CPUS_MAX: i64 = 8192;
 /// Tasks that wake often, sleep by themselves and need little CPU each time are
 /// served first and may take a CPU from batch work, which keeps a quarter of the
 /// machine, or its equal share where that is less. CPU time is shared by nice level
-/// and cpu.weight; cpu.max is not honoured. Runs until it gets SIGINT, SIGTERM or SIGHUP, which returns the
-/// machine to the kernel's default scheduler.
+/// and cpu.weight; cpu.max is not honoured. Runs until it gets SIGINT, SIGTERM or
+/// SIGHUP, which returns the machine to the kernel's default scheduler.
 #[derive(Debug, Parser)]
 #[command(
     name = "scx_pandemonium",
@@ -50,7 +50,8 @@ pub struct Opts {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// Print telemetry every SEC seconds while scheduling.
+    /// Print telemetry every SEC seconds while scheduling. If that is into a pipe, stop
+    /// when its reader has gone.
     #[clap(
         long,
         value_name = "SEC",
@@ -94,7 +95,13 @@ pub struct Opts {
 
     /// What the machine is used for: a set of knobs. `scx_pandemonium profile`
     /// changes it while the scheduler runs.
-    #[clap(long, value_enum, value_name = "PROFILE", default_value_t = Profile::Auto)]
+    #[clap(
+        long,
+        value_enum,
+        value_name = "PROFILE",
+        default_value_t = Profile::Auto,
+        overrides_with = "profile"
+    )]
     pub profile: Profile,
 
     /// Treat the program NAME as a compositor as well: a task of it that wakes does

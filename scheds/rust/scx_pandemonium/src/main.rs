@@ -47,11 +47,12 @@ mod topology;
 
 use std::env;
 use std::fs;
+use std::io;
 use std::io::IsTerminal;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Command as Process, ExitCode};
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -60,12 +61,13 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use crossbeam::channel::{Receiver, bounded, never, select};
 use log::{debug, info, warn};
-use scx_utils::{NR_CPU_IDS, build_id, read_cpulist};
+use scx_utils::{NR_CPU_IDS, build_id};
 use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMode};
 
 use crate::adapt::Observer;
 use crate::cli::{Command, Opts};
 use crate::control::knob;
+use crate::control::profile::Profile;
 use crate::control::{Adaptation, Control};
 use crate::ending::Ending;
 use crate::hint::Source;
@@ -204,9 +206,13 @@ fn run(opts: Opts) -> Result<()> {
         if !exit?.should_restart() {
             return Ok(());
         }
+        if shutdown.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         info!("the kernel asks for a restart");
-        if has_new_cpu()? {
-            return Err(start_anew());
+        if has_new_cpu().unwrap_or(false) {
+            let err = start_anew(control.profile);
+            warn!("a new CPU stays without its caches: {err}");
         }
     }
 }
@@ -219,18 +225,24 @@ fn prints_to_pipe() -> bool {
 /// Whether there is a CPU that `scx_utils` cannot know, since it counts them once in
 /// the life of a program: one that was plugged into a virtual machine.
 fn has_new_cpu() -> Result<bool> {
-    let present = fs::read_to_string("/sys/devices/system/cpu/present");
-    let cpus = read_cpulist(present.context("reading which CPUs there are")?.trim())?;
-    Ok(cpus.iter().any(|cpu| *cpu >= *NR_CPU_IDS))
+    let present = fs::read_to_string("/sys/devices/system/cpu/present")?;
+    topology::has_beyond(&present, *NR_CPU_IDS)
 }
 
-/// Become a new process of this program with the same id and command line. Return why
-/// that is not possible.
-fn start_anew() -> anyhow::Error {
-    let started =
-        env::current_exe().map(|path| Process::new(path).args(env::args_os().skip(1)).exec());
-    let (Ok(why) | Err(why)) = started;
-    anyhow::Error::new(why).context("starting anew for a new CPU")
+/// Become a new process of this program with the same id and command line, and with
+/// the profile that was chosen since. Return why that is not possible.
+fn start_anew(profile: Profile) -> io::Error {
+    let path = match env::current_exe() {
+        Ok(path) => path,
+        Err(err) => return err,
+    };
+    // What stands there now, if it was replaced.
+    let path = path.to_string_lossy();
+    let path = path.strip_suffix(" (deleted)").unwrap_or(&path);
+    process::Command::new(path)
+        .args(env::args_os().skip(1))
+        .arg(format!("--profile={profile}"))
+        .exec()
 }
 
 /// Log to standard error: what this program does, and what the libraries below

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use scx_utils::{Cpu, Topology};
+use scx_utils::{Cpu, Topology, read_cpulist};
 
 use crate::bpf_intf::{cpu_topo, intf_consts_MAX_NEIGHBOURS, llc_topo};
 
@@ -217,6 +217,16 @@ fn neighbours_of(
         .collect()
 }
 
+/// Whether a list of CPUs, such as `0-3,8`, has one with an id of `nr_cpu_ids` or more.
+///
+/// # Errors
+///
+/// If it is no such list.
+pub fn has_beyond(cpulist: &str, nr_cpu_ids: usize) -> Result<bool> {
+    let cpus = read_cpulist(cpulist.trim())?;
+    Ok(cpus.iter().any(|cpu| *cpu >= nr_cpu_ids))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -228,6 +238,14 @@ mod tests {
     fn tables(nodes: usize, llcs: usize, cores: usize, threads: usize) -> Tables {
         let (topo, nr_cpus) = make_test_topo(nodes, llcs, cores, threads);
         Tables::new(&topo, nr_cpus).unwrap()
+    }
+
+    #[test]
+    fn a_cpu_that_came_later_is_beyond_those_that_were_counted() {
+        assert!(!has_beyond("0-2\n", 3).unwrap());
+        assert!(has_beyond("0-3\n", 3).unwrap());
+        assert!(has_beyond("0-1,5", 3).unwrap());
+        assert!(has_beyond("none", 3).is_err());
     }
 
     #[test]
