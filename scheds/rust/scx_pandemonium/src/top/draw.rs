@@ -134,7 +134,7 @@ fn lines_of_cpus(nr_cpus: usize, width: u16) -> u16 {
 const CPUS_TITLE: &str = "CPUs ";
 
 fn draw_cpus(busy: &[f64], frame: &mut Frame, area: Rect) {
-    // A title is drawn in any case, over what stands in the next line.
+    // Text is drawn even into an area without lines, over the line below it.
     if area.is_empty() {
         return;
     }

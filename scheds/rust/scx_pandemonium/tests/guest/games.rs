@@ -120,10 +120,10 @@ fn a_game_has_its_frames_on_another_kernel() -> Result<()> {
     kernels::on_second(games)
 }
 
-/// The fewest CPUs that the threads of a game share with a build; then each in a cgroup
-/// of its own, which is due half of the machine.
+/// The fewest CPUs that the threads of a game share with a build. With cgroups the game
+/// is due half of the machine.
 #[test]
-fn a_game_has_its_frames_in_a_cgroup_on_2_cpus() -> Result<()> {
+fn a_game_has_its_frames_on_2_cpus_with_and_without_cgroups() -> Result<()> {
     let told = bench(
         &kernels::first()?,
         "1x1x2x1",

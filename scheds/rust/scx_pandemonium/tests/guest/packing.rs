@@ -310,7 +310,7 @@ fn packs(kernel: &Kernel) -> Result<()> {
     check_work(&told, &light)?;
     check_work(&told, &frames)?;
     check_busy(&told)?;
-    check_share(&told, "small", [2, 3])?;
+    check_share(&told, "small", &[2, 3])?;
     told.check_stops()
 }
 

@@ -85,9 +85,8 @@ const LATENCY_TARGET_US: u64 = 8000;
 /// looking at the load.
 const IDLE_WAKEUPS_MORE_MAX: u64 = 2;
 
-/// How often it may wake up at all in these 14 s, of which some are of the question
-/// for the telemetry before them.
-const IDLE_WAKEUPS_MAX: u64 = 2 * 14;
+/// How often it may wake up at all in these 14 s: twice a second, and once at each end.
+const IDLE_WAKEUPS_MAX: u64 = 2 * 14 + 2;
 
 /// The regime and the time within which a task gets its turn, by the telemetry.
 fn setting(metrics: &Value) -> Result<(String, u64)> {

@@ -21,8 +21,8 @@ use crate::support::kernels;
 /// From the directory of the package.
 const UNIT: &str = "../../../services/scx_pandemonium.service.in";
 
-/// Capabilities and what is not possible without them, of `linux/capability.h`; for the
-/// last the kernel has to refuse the scheduler first.
+/// Capabilities, as in `linux/capability.h`, and what is missed without each. The last
+/// counts only where the kernel refuses the scheduler.
 const CAPABILITIES: &[(&str, u32, Missed)] = &[
     ("CAP_BPF", 39, Missed::Schedule),
     ("CAP_PERFMON", 38, Missed::Schedule),
