@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* group: what does its cgroup entitle a task to? See group.bpf.h. */
 #include "group.bpf.h"
-#include "policy/clock.h"
 #include "policy/hierarchy.h"
 
 /* A cgroup; the root has neither parent nor weight. */
@@ -58,6 +57,8 @@ static s64 runnable_sum(u32 idx, const struct group *group)
 	struct llc_ctx *llcc;
 	u32 i;
 
+	if (idx != GROUP_ROOT && !READ_ONCE(group->nr_domains))
+		return sum;
 	bpf_for(i, 0, nr_llcs) {
 		llcc = lookup_llc(i);
 		tasks = llcc ? lookup_sum(idx, llcc) : NULL;
@@ -87,8 +88,8 @@ static bool add_to_sum(s64 *sum, s64 delta)
 __noinline int group_update_parents(u32 idx)
 {
 	struct group *group, *parent;
+	u32 i, weight, parent_idx;
 	s64 delta;
-	u32 i, weight;
 
 	bpf_for(i, 0, GROUP_DEPTH_MAX) {
 		if (idx == GROUP_ROOT)
@@ -96,7 +97,8 @@ __noinline int group_update_parents(u32 idx)
 		group = lookup_group(idx);
 		if (!group)
 			break;
-		parent = lookup_group(group->parent);
+		parent_idx = READ_ONCE(group->parent);
+		parent = lookup_group(parent_idx);
 		if (!parent)
 			break;
 
@@ -109,7 +111,7 @@ __noinline int group_update_parents(u32 idx)
 
 		if (!delta || !add_to_sum(&parent->child_sum, delta))
 			break;
-		idx = group->parent;
+		idx = parent_idx;
 	}
 	return 0;
 }
@@ -247,28 +249,7 @@ __noinline u64 group_weigh(u32 idx, u32 weight)
 	return part_weight(part, all) | idle;
 }
 
-/* Return what a task of @weight can use of that on one CPU at a time. */
-static u32 usable_load(u32 weight)
-{
-	struct llc_ctx *llcc;
-	u32 i, nr_cpus = 0;
-	s64 all = 0;
-
-	if (weight <= WEIGHT_NICE_0)
-		return weight;
-	bpf_for(i, 0, nr_llcs) {
-		llcc = lookup_llc(i);
-		if (!llcc)
-			break;
-		all += READ_ONCE(llcc->group.runnable_weight);
-		nr_cpus += llcc->topo.nr_cpus;
-	}
-	return clock_feasible_weight(weight, all > weight ? all - weight : 0,
-				     nr_cpus);
-}
-
-__hidden u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc,
-			  u32 weight)
+__hidden u32 group_weight(struct task_ctx *taskc, u32 weight)
 {
 	struct group *root = lookup_group(GROUP_ROOT);
 	u64 weighed = weight;
@@ -278,9 +259,37 @@ __hidden u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc,
 	    (root && READ_ONCE(root->child_sum)))
 		weighed = group_weigh(taskc->group.idx, weight);
 	taskc->group.is_idle = !!(weighed & GROUP_WEIGH_IDLE);
-	if (nr_llcs > 1) {
-		taskc->group.load = usable_load(weighed);
-		count_load(taskc, llcc, taskc->group.load);
-	}
 	return weighed;
+}
+
+/*
+ * Return what of @weight the task of @taskc can use on one CPU at a time beside
+ * what all domains have to do besides it.
+ */
+static u32 usable_load(const struct task_ctx *taskc, u32 weight)
+{
+	s64 others = -(s64)taskc->group.counted_load;
+	u32 i, nr_cpus = 0, most;
+	struct llc_ctx *llcc;
+
+	bpf_for(i, 0, nr_llcs) {
+		llcc = lookup_llc(i);
+		if (!llcc)
+			break;
+		others += READ_ONCE(llcc->group.load);
+		nr_cpus += llcc->topo.nr_cpus;
+	}
+	if (nr_cpus <= 1 || others <= 0)
+		return weight;
+	most = weight_clamp(others / (nr_cpus - 1));
+	return weight < most ? weight : most;
+}
+
+__hidden void group_count_load(struct task_ctx *taskc, struct llc_ctx *llcc,
+			       u32 weight)
+{
+	if (nr_llcs == 1 || !taskc->group.counted_weight)
+		return;
+	taskc->group.load = usable_load(taskc, weight);
+	count_load(taskc, llcc, taskc->group.load);
 }

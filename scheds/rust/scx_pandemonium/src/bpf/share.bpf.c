@@ -29,10 +29,11 @@ static u32 own_weight(const struct task_ctx *taskc)
  */
 static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
-	u32 weight = group_weight(taskc, llcc, own_weight(taskc));
+	u32 weight = group_weight(taskc, own_weight(taskc));
 
 	taskc->share.plain_weight = weight;
 	taskc->share.weight = boost_weight(taskc, weight);
+	group_count_load(taskc, llcc, taskc->share.weight);
 }
 
 /* Return the weight of the nice level of @p. */

@@ -43,34 +43,29 @@ __hidden bool steal_any(struct cpu_ctx *cpuc, u64 now)
 	return false;
 }
 
-/*
- * Return the weight of what is runnable in @llcc. The clock leaves out what has
- * credit, the load what a task's demand adds.
- */
-static u64 runnable_weight(const struct llc_ctx *llcc)
+static u64 load_of(const struct llc_ctx *llcc)
 {
-	u64 counted = READ_ONCE(llcc->share.clock.weight_sum);
-	u64 all = READ_ONCE(llcc->group.load);
+	s64 load = READ_ONCE(llcc->group.load);
 
-	return counted > all ? counted : all;
+	return load > 0 ? load : 0;
 }
 
 /*
  * Return whether the first batch task of @other is better off in @llcc: the
- * weights of the two, for each CPU, are further apart than what it weighs.
+ * loads of the two, for each CPU, are further apart than what it is of that.
  * Anything less would only send tasks to and fro.
  */
 static bool is_better_here(const struct llc_ctx *llcc,
 			   const struct llc_ctx *other)
 {
-	u64 there = runnable_weight(other) * llcc->topo.nr_cpus;
-	u64 here = runnable_weight(llcc);
-	u32 weight;
+	u64 there = load_of(other) * llcc->topo.nr_cpus;
+	u64 here = load_of(llcc);
+	u32 load;
 
 	if (there <= here * other->topo.nr_cpus || !queue_nr_batch(other))
 		return false;
-	weight = queue_peek_load(queue_batch(other->topo.idx));
-	return weight && there > (here + weight) * other->topo.nr_cpus;
+	load = queue_peek_load(queue_batch(other->topo.idx));
+	return load && there > (here + load) * other->topo.nr_cpus;
 }
 
 __hidden bool steal_balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)

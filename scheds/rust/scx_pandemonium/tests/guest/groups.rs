@@ -216,19 +216,96 @@ fn cgroups_share_by_weight_on_another_kernel() -> Result<()> {
     kernels::on_second(weights)
 }
 
-#[test]
-fn cgroups_share_by_weight_across_two_domains() -> Result<()> {
-    let told = bench(
-        &kernels::first()?,
-        TWO_LLCS,
-        "",
-        "cg_weights,cg_nested --seconds 4",
-    )?;
+fn across_domains(kernel: &Kernel) -> Result<()> {
+    let told = bench(kernel, TWO_LLCS, "", "cg_weights,cg_nested --seconds 4")?;
     near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;
     near(&told, "cg_nested", "whole", 50.0, RATIO_TOLERANCE)?;
     near(&told, "cg_nested", "lesser", 12.5, RATIO_TOLERANCE)?;
     near(&told, "cg_nested", "greater", 37.5, RATIO_TOLERANCE)?;
     told.check_stops()
+}
+
+#[test]
+fn cgroups_share_by_weight_across_two_domains() -> Result<()> {
+    across_domains(&kernels::first()?)
+}
+
+#[test]
+fn cgroups_share_by_weight_across_two_domains_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(across_domains)
+}
+
+/// Hogs of which some are due more than a CPU each: of `$NR_HEAVY` in a cgroup of 900, and
+/// of twelve in one of 100, the CPU time in two seconds, in ns.
+const HEAVY_SCRIPT: &str = "\
+cd /sys/fs/cgroup
+echo +cpu > cgroup.subtree_control
+mkdir heavy light
+echo 900 > heavy/cpu.weight
+begin
+# join GROUP NR: so many hogs in it.
+join() {
+	for _ in $(seq $2); do
+		(echo 0 > $1/cgroup.procs; exec guest-hog) &
+		hogs=\"$hogs $!\"
+	done
+}
+join heavy $NR_HEAVY
+join light 12
+# look: the CPU time of all by now.
+look() {
+	for hog in $hogs; do
+		read -r used _ </proc/$hog/schedstat
+		echo $used
+	done
+}
+usleep 2000000
+look >/tmp/before
+usleep 2000000
+look >/tmp/after
+kill $hogs
+paste /tmp/before /tmp/after | while read -r before after; do
+	fact used $((after - before))
+done
+stop INT
+";
+
+/// Of hogs of the same weight the least has this part of the most.
+const LIGHT_EVEN: f64 = 0.8;
+
+/// A hog that is due more than a CPU has so much of one; the rest is what others in its
+/// domain are owed.
+const HEAVY_MIN_NS: f64 = 0.85 * 2e9;
+
+/// `nr_heavy` tasks that are due more than a CPU each leave the others to all hogs alike,
+/// in whichever domain these are.
+fn heavy(nr_heavy: usize) -> Result<()> {
+    let told = OURS
+        .world(&kernels::first()?, TWO_LLCS)?
+        .run(&format!("NR_HEAVY={nr_heavy}\n{HEAVY_SCRIPT}"))?;
+    let used: Vec<f64> = told.all("used")?;
+    println!("ns of each in 2 s: {used:?}");
+    let (heavy, light) = used.split_at(nr_heavy);
+    told.check_eq("hogs", light.len(), 12)?;
+    let least = |used: &[f64]| used.iter().copied().fold(f64::MAX, f64::min);
+    let most = light.iter().copied().fold(0.0, f64::max);
+    told.check(least(heavy) >= HEAVY_MIN_NS, || {
+        "a hog that is due more than a CPU has much less".to_owned()
+    })?;
+    told.check(least(light) >= LIGHT_EVEN * most, || {
+        format!("equal hogs got {} to {most} ns", least(light))
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn a_task_that_is_due_more_than_a_cpu_makes_its_domain_no_fuller_than_that() -> Result<()> {
+    heavy(1)
+}
+
+#[test]
+fn two_tasks_that_are_due_more_than_a_cpu_each_do_not_either() -> Result<()> {
+    heavy(2)
 }
 
 fn idle(kernel: &Kernel) -> Result<()> {
