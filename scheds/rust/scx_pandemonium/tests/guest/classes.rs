@@ -145,6 +145,9 @@ const INTRUSION: Duration = Duration::from_millis(40);
 /// moment as a wakeup does keeps that waiting, and the kernel does not say so.
 const PERIOD: Duration = Duration::from_millis(2);
 
+/// Until it is more than a new task.
+const NR_FIRST_WAKEUPS: u32 = 4;
+
 /// The longest time that it may wait, in us: it is owed the CPU of the hog.
 const INTRUDED_MAX_US: u64 = 4_000;
 
@@ -169,6 +172,8 @@ pub fn intruded(words: &[&str]) -> Result<String> {
         ["becomes", rounds] => (true, rounds.parse::<u32>()?),
         _ => bail!("intruded HOW ROUNDS"),
     };
+    // A task that woke fewer than two times is batch work yet, and waits for a turn.
+    (0..NR_FIRST_WAKEUPS).for_each(|_| std::thread::sleep(PERIOD));
     let is_over = Arc::new(AtomicBool::new(false));
     let begun = Instant::now() + ROUND;
     let hog_is_over = Arc::clone(&is_over);
