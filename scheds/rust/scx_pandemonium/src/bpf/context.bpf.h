@@ -143,7 +143,7 @@ struct share_llc {
 struct group_llc {
 	s64 runnable_weight; /* of all runnable tasks, by their nice levels */
 	s64 root_sum;	     /* of those in the root cgroup */
-	s64 load; /* of all, as they are charged; with several domains */
+	s64 load; /* of all, by their cgroups; with several domains */
 };
 
 /* CPU time is that of the present window, policy/boost.h. */

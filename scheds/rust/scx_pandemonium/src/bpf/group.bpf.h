@@ -15,7 +15,7 @@
  *
  * A weight is a part of all domains. So it does not matter where the tasks of a
  * cgroup are, as long as the domains have as much to do for each CPU: the load
- * of a domain is the sum of what its tasks are charged by, of each no more than
+ * of a domain is the sum of what its tasks weigh so, of each no more than
  * one CPU can serve.
  *
  * A cgroup with cpu.idle makes all that is in it batch work.
@@ -67,7 +67,7 @@ void group_leave(struct task_ctx *taskc, struct llc_ctx *llcc);
  */
 u32 group_weight(struct task_ctx *taskc, u32 weight);
 
-/* The runnable task of @taskc, of @llcc, is charged by @weight from now on. */
+/* The runnable task of @taskc, of @llcc, weighs @weight from now on. */
 void group_count_load(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight);
 
 #endif /* __GROUP_BPF_H */

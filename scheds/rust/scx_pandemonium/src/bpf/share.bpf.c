@@ -33,7 +33,7 @@ static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc)
 
 	taskc->share.plain_weight = weight;
 	taskc->share.weight = boost_weight(taskc, weight);
-	group_count_load(taskc, llcc, taskc->share.weight);
+	group_count_load(taskc, llcc, weight);
 }
 
 /* Return the weight of the nice level of @p. */
