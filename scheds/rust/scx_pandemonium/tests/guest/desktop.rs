@@ -193,9 +193,10 @@ const REFRESH_MS: f64 = 16.667;
 /// is compared.
 const DEFAULT_LATE_FRAMES_MIN: f64 = 0.2;
 
-/// Late frames under ours, of all of them, beyond those of a real-time Weston: one of a
-/// hundred. That one has some 6%, which take two refreshes.
-const LATE_FRAMES_MORE: f64 = 0.01;
+/// Late frames under ours, of all of them, beyond those of a real-time Weston, which take
+/// two refreshes. Of a hundred that one has 1 to 6 and ours 1 to 4, as the phases of the
+/// two runs happen to be.
+const LATE_FRAMES_MORE: f64 = 0.04;
 
 const SCREEN: &str = r#"
 printf '[core]\nrepaint-window=16\n' >/tmp/weston.ini
