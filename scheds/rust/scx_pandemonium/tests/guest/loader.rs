@@ -44,7 +44,12 @@ struct Published {
 }
 
 /// Programs of packages of the distribution.
-const INSTALLED: &[&str] = &["dbus-daemon", "dbus-send", "/usr/lib/polkit-1/polkitd"];
+const INSTALLED: &[&str] = &[
+    "dbus-daemon",
+    "dbus-send",
+    "/usr/lib/polkit-1/polkitd",
+    "chrt",
+];
 
 /// Files of these packages.
 const INSTALLED_FILES: &[&str] = &[
@@ -97,6 +102,7 @@ const PROFILES: &[(&str, &str)] = &[
     ("killed", "gaming"),
     ("thrown_out", "gaming"),
     ("auto", "auto"),
+    ("stalled", "auto"),
     ("args", "gaming"),
     ("restart", "gaming"),
     ("restore", "server"),
@@ -133,6 +139,10 @@ const SAID: &[(&str, &str, &[&str])] = &[
     ("get_none", "0", &["no scx scheduler running"]),
     ("wrong", "0", &["--no-such-option"]),
     ("wrong_stop", "0", &["stopped"]),
+    ("refused", "0", &["started Pandemonium"]),
+    ("refused_stop", "0", &["stopped"]),
+    ("refused_why", "0", &["running (bpfland", "stop it first"]),
+    ("stalled_why", "0", &["runnable task stall"]),
     ("args", "0", &["started Pandemonium with arguments"]),
     ("get_args", "0", &["--profile gaming --no-adaptive"]),
     ("restart", "0", &["restarted"]),
@@ -171,8 +181,9 @@ const STATUSES: &[(&str, &[u32], &[u32])] = &[
         &[SIGKILL, EXIT_1, SIGKILL, SIGKILL, SIGKILL],
         &[],
     ),
-    ("auto_log", &[], &[SIGKILL, EXIT_0]),
+    ("auto_log", &[EXIT_1], &[SIGKILL, EXIT_0]),
     ("wrong_log", &[EXIT_2; 5], &[EXIT_2]),
+    ("refused_log", &[EXIT_1; 5], &[EXIT_1]),
     ("args_log", &[], &[EXIT_0; 2]),
 ];
 

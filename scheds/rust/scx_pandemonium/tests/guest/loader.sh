@@ -198,6 +198,21 @@ over given_up
 logged failure_log
 says auto_said scxctl switch -m auto
 scheduling auto
+
+# A task of it cannot run: the kernel throws it out, and the loader starts it anew.
+echo -1 >/proc/sys/kernel/sched_rt_runtime_us
+chrt -f 50 taskset 2 guest-hog &
+hog=$!
+usleep 100000
+taskset 2 guest-hog &
+victim=$!
+has_stalled() {
+	grep -q 'runnable task stall' $LOG
+}
+until_ has_stalled
+kill -KILL $hog $victim
+scheduling stalled
+says stalled_why grep 'EXIT: ' $LOG
 says stop_said scxctl stop
 over stop_by_scxctl
 says get_none scxctl get
@@ -209,6 +224,19 @@ until_ has_given_up
 over wrong_over
 says wrong_stop scxctl stop
 logged wrong_log
+
+# Another scheduler, which is not the loader's, holds sched_ext.
+scx_bpfland >/dev/null 2>&1 &
+other=$!
+until_ is_scheduling bpfland
+says refused scxctl start -s pandemonium
+until_ has_given_up
+says refused_stop scxctl stop
+kill -INT $other
+over refused_over
+says refused_why grep 'another sched_ext scheduler' $LOG
+logged refused_log
+
 says args scxctl start -s pandemonium '--args=--profile gaming,--no-adaptive'
 scheduling args
 says get_args scxctl get
