@@ -9,12 +9,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use scx_guest::Kernel;
+use scx_guest::{Kernel, Topology};
 
 use crate::interrupt;
 use crate::process;
 use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
+
+/// More CPUs than small hosts have: one is stopped by the host in the middle of anything.
+const RACES_TOPOLOGY: Topology = Topology::new(1, 2, 2, 1);
 
 /// The arguments of `cargo xtask soak`.
 #[derive(Debug, clap::Args)]
@@ -25,6 +28,9 @@ pub struct Args {
     /// Seconds in which CPUs race; 0 leaves it out
     #[arg(long, value_name = "SEC", default_value_t = 600)]
     races: u32,
+    /// Machine of the races, as NODESxLLCSxCORESxTHREADS
+    #[arg(long, value_name = "SHAPE", default_value_t = RACES_TOPOLOGY)]
+    topology: Topology,
     /// What the phases of the first and the changes of the second are drawn from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -46,6 +52,7 @@ struct Soak {
 
 /// Run both, whatever the first comes to.
 pub fn main(args: &Args) -> Result<()> {
+    args.topology.check()?;
     let purposes = [Purpose::Build, Purpose::Guest, Purpose::Workload];
     let tools = setup::ensure(&purposes, args.yes)?;
     let workspace = Workspace::find(&tools)?;
@@ -72,6 +79,7 @@ pub fn main(args: &Args) -> Result<()> {
         command
             .arg("--nocapture")
             .env(soak.seconds_env, soak.seconds.to_string())
+            .env("SCX_RACES_TOPOLOGY", args.topology.to_string())
             .env("SCX_GUEST_SEED", args.seed.to_string());
         let result = process::run(&mut command);
         interrupt::check()?;
@@ -128,5 +136,6 @@ mod tests {
         };
         assert!(read("soak.rs").contains("\"SCX_SOAK_SECONDS\""));
         assert!(read("races.rs").contains("\"SCX_RACES_SECONDS\""));
+        assert!(read("races.rs").contains("\"SCX_RACES_TOPOLOGY\""));
     }
 }

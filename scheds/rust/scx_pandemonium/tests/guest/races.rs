@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use scx_guest::Topology;
 
 use crate::ours::OURS;
 use crate::support::work::{set_affinity, set_policy};
@@ -26,9 +27,11 @@ use crate::support::{kernels, number_of_env};
 const SECONDS_ENV: &str = "SCX_RACES_SECONDS";
 const SECONDS_DFL: u32 = 20;
 
+/// The machine, as `1x2x4x1`.
+const TOPOLOGY_ENV: &str = "SCX_RACES_TOPOLOGY";
 /// Two LLC domains. More CPUs than small hosts have: one is stopped by the host in the
 /// middle of anything.
-const TOPOLOGY: &str = "1x2x2x1";
+const TOPOLOGY_DFL: Topology = Topology::new(1, 2, 2, 1);
 
 const ROOT: &str = "/sys/fs/cgroup";
 const GROUPS: &[&str] = &["race_a", "race_b", "race_c/d", "race_c/e"];
@@ -217,9 +220,10 @@ fn happen(kind: &str, pid: i32, tid: i32, nr_cpus: usize, random: &mut Random) -
 #[test]
 fn callbacks_that_run_at_the_same_time_lose_no_task() -> Result<()> {
     let seconds = number_of_env(SECONDS_ENV, SECONDS_DFL)?;
+    let topology = number_of_env(TOPOLOGY_ENV, TOPOLOGY_DFL)?;
     let seed = seed()?;
     let told = OURS
-        .world(&kernels::first()?, TOPOLOGY)?
+        .world(&kernels::first()?, &topology.to_string())?
         .with_program("stress-ng")?
         .with_more_time(Duration::from_secs(1) * seconds)
         .in_parallel()
