@@ -89,16 +89,26 @@ fn nice_hogs_and_wakeups_get_their_due_on_2_cpus() -> Result<()> {
     told.check_stops()
 }
 
-/// Two LLC domains, each with a node of its own, and cores of two threads.
-#[test]
-fn equal_hogs_and_nice_ones_get_their_due_across_two_domains() -> Result<()> {
-    let told = run("2x1x2x2", "nice,fair")?;
+fn check_across_domains(topology: &str) -> Result<()> {
+    let told = run(topology, "nice,fair")?;
     let spread_pct = metric(&told, "fair", "spread")?;
     check_nice(&told)?;
     told.check(spread_pct <= SPREAD_MAX_PCT, || {
         format!("equal hogs got times that are {spread_pct:.1}% apart")
     })?;
     told.check_stops()
+}
+
+/// Two LLC domains, each with a node of its own, and cores of two threads.
+#[test]
+fn equal_hogs_and_nice_ones_get_their_due_across_two_domains() -> Result<()> {
+    check_across_domains("2x1x2x2")
+}
+
+/// The same with two domains in each node: 16 CPUs.
+#[test]
+fn equal_hogs_and_nice_ones_get_their_due_across_four_domains() -> Result<()> {
+    check_across_domains("2x2x2x2")
 }
 
 /// Hogs on one CPU, three pairs of them one after the other.
