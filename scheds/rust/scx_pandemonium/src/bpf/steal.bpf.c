@@ -11,10 +11,13 @@ enum steal_consts {
 	BALANCE_INTERVAL_NS = 4 * NSEC_PER_MSEC,
 };
 
-/* Take a task of @dsq_id of another domain, if it has waited long enough. */
-static bool take(struct cpu_ctx *cpuc, u32 llc_idx, u64 dsq_id, u64 now)
+/*
+ * Take a task of @dsq_id, where @nr wait, of another domain, if it has waited
+ * long enough.
+ */
+static bool take(struct cpu_ctx *cpuc, u32 llc_idx, u64 dsq_id, u32 nr, u64 now)
 {
-	if (!idle_may_take(dsq_id, llc_idx, now) ||
+	if (!nr || !idle_may_take(dsq_id, llc_idx, now) ||
 	    !scx_bpf_dsq_move_to_local(dsq_id, 0))
 		return false;
 	stat_inc(cpuc, STAT_SERVE_STOLEN);
@@ -24,7 +27,8 @@ static bool take(struct cpu_ctx *cpuc, u32 llc_idx, u64 dsq_id, u64 now)
 __hidden bool steal_any(struct cpu_ctx *cpuc, u64 now)
 {
 	const struct llc_topo *topo;
-	u32 i, victim_idx;
+	struct llc_ctx *other;
+	u32 i, idx;
 
 	if (nr_llcs == 1)
 		return false;
@@ -34,10 +38,14 @@ __hidden bool steal_any(struct cpu_ctx *cpuc, u64 now)
 	bpf_for(i, 0, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
-		victim_idx = topo->neighbours[i];
-		if (take(cpuc, victim_idx, queue_interactive(victim_idx),
-			 now) ||
-		    take(cpuc, victim_idx, queue_batch(victim_idx), now))
+		idx = topo->neighbours[i];
+		other = lookup_llc(idx);
+		if (!other)
+			break;
+		if (take(cpuc, idx, queue_interactive(idx),
+			 queue_nr_interactive(other), now) ||
+		    take(cpuc, idx, queue_batch(idx), queue_nr_batch(other),
+			 now))
 			return true;
 	}
 	return false;
@@ -45,7 +53,7 @@ __hidden bool steal_any(struct cpu_ctx *cpuc, u64 now)
 
 static u64 load_of(const struct llc_ctx *llcc)
 {
-	s64 load = READ_ONCE(llcc->group.load);
+	s64 load = READ_ONCE(llcc->group.load.own);
 
 	return load > 0 ? load : 0;
 }
@@ -88,7 +96,7 @@ __hidden bool steal_balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 			break;
 		if (is_better_here(llcc, other) &&
 		    take(cpuc, other->topo.idx, queue_batch(other->topo.idx),
-			 now))
+			 queue_nr_batch(other), now))
 			return true;
 	}
 	return false;
