@@ -140,10 +140,17 @@ struct share_llc {
 	struct bpf_spin_lock lock; /* held by writers of the clock */
 };
 
+/* What is added up for each domain: for one, and as it was for all others. */
+struct domain_sum {
+	s64 own;
+	s64 others;
+	u64 others_read_at;
+};
+
 struct group_llc {
-	s64 runnable_weight; /* of all runnable tasks, by their nice levels */
-	s64 root_sum;	     /* of those in the root cgroup */
-	s64 load; /* of all, by their cgroups; with several domains */
+	struct domain_sum runnable; /* all that is, by nice levels */
+	struct domain_sum root;	    /* those in the root cgroup */
+	struct domain_sum load;	    /* all by cgroups; with several domains */
 };
 
 /* CPU time is that of the present window, policy/boost.h. */

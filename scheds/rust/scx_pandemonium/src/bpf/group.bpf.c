@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* group: what does its cgroup entitle a task to? See group.bpf.h. */
 #include "group.bpf.h"
+#include "topo.bpf.h"
 #include "policy/hierarchy.h"
+#include "policy/vtime.h"
+
+enum group_room_consts {
+	/* Indices of sums, behind those of the cgroups: all that is runnable. */
+	SUM_RUNNABLE = MAX_GROUPS,
+	SUM_LOAD,
+	/*
+	 * How old the sum of other domains may be. To read it takes a cache
+	 * miss for each, and they change it at each wakeup.
+	 */
+	SUM_AGE_MAX_NS = 1 * NSEC_PER_MSEC,
+};
 
 /* A cgroup; the root has neither parent nor weight. */
 struct group {
@@ -32,7 +45,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_GROUPS);
 	__type(key, u32);
-	__type(value, s64);
+	__type(value, struct domain_sum);
 } group_sums SEC(".maps");
 
 static struct group *lookup_group(u32 idx)
@@ -40,32 +53,78 @@ static struct group *lookup_group(u32 idx)
 	return bpf_map_lookup_elem(&groups, &idx);
 }
 
-/* Return the sum of the tasks of group @idx in @llcc, or NULL. */
-static s64 *lookup_sum(u32 idx, struct llc_ctx *llcc)
+/* Return sum @idx of @llcc, that of a group or one of all, or NULL. */
+static struct domain_sum *lookup_sum(u32 idx, struct llc_ctx *llcc)
 {
 	u32 key = llcc->topo.idx * MAX_GROUPS + idx;
 
-	if (idx == GROUP_ROOT)
-		return &llcc->group.root_sum;
-	return bpf_map_lookup_elem(&group_sums, &key);
+	switch (idx) {
+	case GROUP_ROOT:
+		return &llcc->group.root;
+	case SUM_RUNNABLE:
+		return &llcc->group.runnable;
+	case SUM_LOAD:
+		return &llcc->group.load;
+	default:
+		return bpf_map_lookup_elem(&group_sums, &key);
+	}
 }
 
-/* Return the weights of all that is runnable in @group, of index @idx. */
-static s64 runnable_sum(u32 idx, const struct group *group)
+/*
+ * Read at @now what sum @idx is in all domains but @llc_idx.
+ *
+ * Not static, as group_update_parents().
+ */
+__noinline int group_read_others(u32 idx, u32 llc_idx, u64 now)
 {
-	s64 sum = READ_ONCE(group->child_sum), *tasks;
-	struct llc_ctx *llcc;
+	struct llc_ctx *llcc = lookup_llc(llc_idx), *other;
+	struct domain_sum *sum = llcc ? lookup_sum(idx, llcc) : NULL;
+	struct domain_sum *other_sum;
+	s64 others = 0;
 	u32 i;
+
+	if (!sum)
+		return -ENOENT;
+	/* Other CPUs of the domain need not read it as well. */
+	WRITE_ONCE(sum->others_read_at, now);
+	bpf_for(i, 0, nr_llcs) {
+		other = i == llc_idx ? NULL : lookup_llc(i);
+		other_sum = other ? lookup_sum(idx, other) : NULL;
+		if (other_sum)
+			others += READ_ONCE(other_sum->own);
+	}
+	WRITE_ONCE(sum->others, others);
+	return 0;
+}
+
+/*
+ * Return sum @idx over all domains: exactly what @llcc has of it, of the others
+ * what they had a moment before @now.
+ */
+static s64 sum_of_all(u32 idx, struct llc_ctx *llcc, u64 now)
+{
+	struct domain_sum *sum = lookup_sum(idx, llcc);
+
+	if (!sum)
+		return 0;
+	if (nr_llcs > 1 &&
+	    !vtime_before(now, READ_ONCE(sum->others_read_at) + SUM_AGE_MAX_NS))
+		group_read_others(idx, llcc->topo.idx, now);
+	return READ_ONCE(sum->own) + READ_ONCE(sum->others);
+}
+
+/*
+ * Return the weights of all that is runnable in @group, of index @idx, where a
+ * task of @llcc is.
+ */
+static s64 runnable_sum(u32 idx, const struct group *group,
+			struct llc_ctx *llcc, u64 now)
+{
+	s64 sum = READ_ONCE(group->child_sum);
 
 	if (idx != GROUP_ROOT && !READ_ONCE(group->nr_domains))
 		return sum;
-	bpf_for(i, 0, nr_llcs) {
-		llcc = lookup_llc(i);
-		tasks = llcc ? lookup_sum(idx, llcc) : NULL;
-		if (tasks)
-			sum += READ_ONCE(*tasks);
-	}
-	return sum;
+	return sum + sum_of_all(idx, llcc, now);
 }
 
 /* Add @delta to @sum; return whether it came from zero or got there. */
@@ -175,7 +234,7 @@ static void count_load(struct task_ctx *taskc, struct llc_ctx *llcc, u32 load)
 	if (nr_llcs == 1 || !delta)
 		return;
 	taskc->group.counted_load = load;
-	__sync_fetch_and_add(&llcc->group.load, delta);
+	__sync_fetch_and_add(&llcc->group.load.own, delta);
 }
 
 __hidden void group_join(struct task_ctx *taskc, struct llc_ctx *llcc,
@@ -183,7 +242,7 @@ __hidden void group_join(struct task_ctx *taskc, struct llc_ctx *llcc,
 {
 	s64 delta = (s64)weight - taskc->group.counted_weight;
 	u32 idx = taskc->group.idx;
-	s64 *sum;
+	struct domain_sum *sum;
 
 	if (!delta)
 		return;
@@ -191,9 +250,9 @@ __hidden void group_join(struct task_ctx *taskc, struct llc_ctx *llcc,
 	if (!sum)
 		return;
 	taskc->group.counted_weight = weight;
-	__sync_fetch_and_add(&llcc->group.runnable_weight, delta);
+	__sync_fetch_and_add(&llcc->group.runnable.own, delta);
 	count_load(taskc, llcc, weight ? taskc->group.load ?: weight : 0);
-	if (add_to_sum(sum, delta) && idx != GROUP_ROOT)
+	if (add_to_sum(&sum->own, delta) && idx != GROUP_ROOT)
 		count_domains(idx, delta > 0 ? 1 : -1);
 }
 
@@ -216,24 +275,25 @@ __hidden void group_move_task(struct task_ctx *taskc, struct llc_ctx *llcc,
 #define GROUP_WEIGH_IDLE (1ULL << 32)
 
 /*
- * Return the weight of a task in group @idx from its own, @weight, level by
- * level. A group that is idle makes all in it idle.
+ * Return the weight of a task of domain @llc_idx in group @idx from its own,
+ * @weight, level by level. A group that is idle makes all in it idle.
  *
  * Not static, as group_update_parents().
  */
-__noinline u64 group_weigh(u32 idx, u32 weight)
+__noinline u64 group_weigh(u32 idx, u32 weight, u32 llc_idx, u64 now)
 {
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	u64 part = part_whole(), idle = 0;
 	u32 i, own = weight;
-	struct llc_ctx *llcc;
 	struct group *group;
-	s64 all = 0;
 
+	if (!llcc)
+		return weight;
 	bpf_for(i, 0, GROUP_DEPTH_MAX + 1) {
 		group = lookup_group(idx);
 		if (!group)
 			break;
-		part = part_of(part, own, runnable_sum(idx, group));
+		part = part_of(part, own, runnable_sum(idx, group, llcc, now));
 		if (idx == GROUP_ROOT)
 			break;
 		own = group->weight;
@@ -241,15 +301,11 @@ __noinline u64 group_weigh(u32 idx, u32 weight)
 			idle = GROUP_WEIGH_IDLE;
 		idx = group->parent;
 	}
-	bpf_for(i, 0, nr_llcs) {
-		llcc = lookup_llc(i);
-		if (llcc)
-			all += READ_ONCE(llcc->group.runnable_weight);
-	}
-	return part_weight(part, all) | idle;
+	return part_weight(part, sum_of_all(SUM_RUNNABLE, llcc, now)) | idle;
 }
 
-__hidden u32 group_weight(struct task_ctx *taskc, u32 weight)
+__hidden u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc,
+			  u32 weight, u64 now)
 {
 	struct group *root = lookup_group(GROUP_ROOT);
 	u64 weighed = weight;
@@ -257,7 +313,8 @@ __hidden u32 group_weight(struct task_ctx *taskc, u32 weight)
 	/* All that is runnable is in the root. */
 	if (taskc->group.idx != GROUP_ROOT ||
 	    (root && READ_ONCE(root->child_sum)))
-		weighed = group_weigh(taskc->group.idx, weight);
+		weighed = group_weigh(taskc->group.idx, weight, llcc->topo.idx,
+				      now);
 	taskc->group.is_idle = !!(weighed & GROUP_WEIGH_IDLE);
 	return weighed;
 }
@@ -266,19 +323,13 @@ __hidden u32 group_weight(struct task_ctx *taskc, u32 weight)
  * Return what of @weight the task of @taskc can use on one CPU at a time beside
  * what all domains have to do besides it.
  */
-static u32 usable_load(const struct task_ctx *taskc, u32 weight)
+static u32 usable_load(const struct task_ctx *taskc, struct llc_ctx *llcc,
+		       u32 weight, u64 now)
 {
-	s64 others = -(s64)taskc->group.counted_load;
-	u32 i, nr_cpus = 0, most;
-	struct llc_ctx *llcc;
+	s64 others =
+		sum_of_all(SUM_LOAD, llcc, now) - taskc->group.counted_load;
+	u32 nr_cpus = topo_nr_cpus(), most;
 
-	bpf_for(i, 0, nr_llcs) {
-		llcc = lookup_llc(i);
-		if (!llcc)
-			break;
-		others += READ_ONCE(llcc->group.load);
-		nr_cpus += llcc->topo.nr_cpus;
-	}
 	if (nr_cpus <= 1 || others <= 0)
 		return weight;
 	most = weight_clamp(others / (nr_cpus - 1));
@@ -286,10 +337,10 @@ static u32 usable_load(const struct task_ctx *taskc, u32 weight)
 }
 
 __hidden void group_count_load(struct task_ctx *taskc, struct llc_ctx *llcc,
-			       u32 weight)
+			       u32 weight, u64 now)
 {
 	if (nr_llcs == 1 || !taskc->group.counted_weight)
 		return;
-	taskc->group.load = usable_load(taskc, weight);
+	taskc->group.load = usable_load(taskc, llcc, weight, now);
 	count_load(taskc, llcc, taskc->group.load);
 }

@@ -13,7 +13,8 @@
  *   cpu.weight is written, a cgroup goes	sum of the parent
  *   cpu.idle is written			sum of the parent
  *
- * A weight is a part of all domains. So it does not matter where the tasks of a
+ * A weight is a part of all domains; what a CPU reads of other domains is up to
+ * 1 ms old, so that it takes as long on a machine of many. So it does not matter where the tasks of a
  * cgroup are, as long as the domains have as much to do for each CPU: the load
  * of a domain is the sum of what its tasks weigh so, of each no more than
  * one CPU can serve.
@@ -62,12 +63,14 @@ void group_join(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight);
 void group_leave(struct task_ctx *taskc, struct llc_ctx *llcc);
 
 /*
- * Return the weight of the runnable task of @taskc, by its cgroup, and note
- * whether that is idle. By its nice level the weight is @weight.
+ * Return the weight of the runnable task of @taskc, of @llcc, by its cgroup at
+ * @now, and note whether that is idle. By its nice level the weight is @weight.
  */
-u32 group_weight(struct task_ctx *taskc, u32 weight);
+u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight,
+		 u64 now);
 
-/* The runnable task of @taskc, of @llcc, weighs @weight from now on. */
-void group_count_load(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight);
+/* The runnable task of @taskc, of @llcc, weighs @weight from @now on. */
+void group_count_load(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight,
+		      u64 now);
 
 #endif /* __GROUP_BPF_H */

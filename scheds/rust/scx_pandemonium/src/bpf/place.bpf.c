@@ -65,7 +65,7 @@ static void become_runnable(struct task_struct *p, struct task_ctx *taskc,
 		classify_wakeup(taskc, wakerc, cpuc, now);
 		compositor_check(p, taskc, now);
 	}
-	share_become_runnable(taskc, llcc->topo.idx);
+	share_become_runnable(taskc, llcc->topo.idx, now);
 }
 
 /*

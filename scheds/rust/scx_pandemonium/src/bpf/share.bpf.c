@@ -25,15 +25,15 @@ static u32 own_weight(const struct task_ctx *taskc)
 
 /*
  * The task of @taskc is runnable in @llcc: its weight is what its nice level,
- * its cgroup and its demand entitle it to, beside all that is runnable now.
+ * its cgroup and its demand entitle it to, beside all that is runnable @now.
  */
-static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc)
+static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc, u64 now)
 {
-	u32 weight = group_weight(taskc, own_weight(taskc));
+	u32 weight = group_weight(taskc, llcc, own_weight(taskc), now);
 
 	taskc->share.plain_weight = weight;
 	taskc->share.weight = boost_weight(taskc, weight);
-	group_count_load(taskc, llcc, weight);
+	group_count_load(taskc, llcc, weight, now);
 }
 
 /* Return the weight of the nice level of @p. */
@@ -190,7 +190,7 @@ __hidden void share_enable(struct task_struct *p, struct task_ctx *taskc,
 
 /* Not static, so that the verifier walks it once, not at each call. */
 __noinline int share_become_runnable(struct task_ctx *taskc __arg_nonnull,
-				     u32 llc_idx)
+				     u32 llc_idx, u64 now)
 {
 	struct llc_ctx *llcc = lookup_llc(llc_idx);
 
@@ -201,7 +201,7 @@ __noinline int share_become_runnable(struct task_ctx *taskc __arg_nonnull,
 	join_llc(taskc, llcc);
 	group_join(taskc, llcc, own_weight(taskc));
 	boost_become_runnable(taskc, llcc);
-	renew_weight(taskc, llcc);
+	renew_weight(taskc, llcc, now);
 	if (!taskc->share.counted_weight)
 		set_vtime(taskc, bounded_vtime(taskc, llcc));
 	join_clock(taskc, llcc);
@@ -235,7 +235,7 @@ __noinline int share_charge(struct task_ctx *taskc __arg_nonnull, u32 llc_idx,
 		return -ENOENT;
 	join_llc(taskc, llcc);
 	boost_count(taskc, llcc, ran_ns, now);
-	renew_weight(taskc, llcc);
+	renew_weight(taskc, llcc, now);
 	step = vtime_charge(ran_ns, taskc->share.weight);
 	old_weight = taskc->share.counted_weight;
 	taskc->share.vtime += step;

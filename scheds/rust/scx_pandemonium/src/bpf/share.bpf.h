@@ -25,11 +25,11 @@ void share_enable(struct task_struct *p, struct task_ctx *taskc,
 		  const struct llc_ctx *llcc);
 
 /*
- * The task of @taskc begins to wait for a CPU of domain @llc_idx: after a
- * sleep, or as a new task. It is owed what it was when it fell asleep and what
- * it gained since, within bounds. Return 0 or a negative error.
+ * The task of @taskc begins to wait, at @now, for a CPU of domain @llc_idx:
+ * after a sleep, or as a new task. It is owed what it was when it fell asleep
+ * and what it gained since, within bounds. Return 0 or a negative error.
  */
-int share_become_runnable(struct task_ctx *taskc, u32 llc_idx);
+int share_become_runnable(struct task_ctx *taskc, u32 llc_idx, u64 now);
 
 /* It was runnable, and waits for a CPU of @llcc again. */
 void share_stay_runnable(struct task_ctx *taskc, struct llc_ctx *llcc);

@@ -2,6 +2,14 @@
 /* topo: which CPUs share a cache? See topo.bpf.h. */
 #include "topo.bpf.h"
 
+/* CPUs of all domains that are online. */
+static u32 nr_online_cpus;
+
+__hidden u32 topo_nr_cpus(void)
+{
+	return READ_ONCE(nr_online_cpus);
+}
+
 static bool is_in_span(const struct cpu_topo *topo, enum span_kind kind,
 		       u32 idx)
 {
@@ -52,6 +60,7 @@ static s32 init_llc(u32 llc_idx)
 	llcc->topo.idx = llc_idx;
 	llcc->topo.nr_cpus = topo->nr_cpus;
 	llcc->topo.nr_scale_cpus = topo->nr_scale_cpus;
+	nr_online_cpus += topo->nr_cpus;
 	err = topo_create_span(&llcc->topo.cpus, SPAN_LLC, llc_idx);
 	if (!err)
 		err = topo_create_span(&llcc->topo.node_cpus, SPAN_NODE,
@@ -92,6 +101,7 @@ static void count_online(s32 cpu, s32 nr)
 	if (!topo)
 		return;
 	llcc->topo.nr_cpus += nr;
+	nr_online_cpus += nr;
 	/* What --nr-cpus says stays. */
 	if (topo->nr_scale_cpus == topo->nr_cpus)
 		llcc->topo.nr_scale_cpus += nr;

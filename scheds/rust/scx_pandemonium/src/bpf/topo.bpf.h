@@ -33,6 +33,9 @@ s32 topo_init(void);
 void topo_cpu_online(s32 cpu);
 void topo_cpu_offline(s32 cpu);
 
+/* Return how many CPUs are online. */
+u32 topo_nr_cpus(void);
+
 /*
  * Put a new cpumask into @slot, with the CPUs that have index @idx of @kind.
  * Return 0 or a negative error.
