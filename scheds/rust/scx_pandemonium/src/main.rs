@@ -203,10 +203,7 @@ fn run(opts: Opts) -> Result<()> {
         if let Some(learner) = &mut learner {
             learner.save();
         }
-        if !exit?.should_restart() {
-            return Ok(());
-        }
-        if shutdown.load(Ordering::Relaxed) {
+        if !exit?.should_restart() || shutdown.load(Ordering::Relaxed) {
             return Ok(());
         }
         info!("the kernel asks for a restart");

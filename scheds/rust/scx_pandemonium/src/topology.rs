@@ -1,16 +1,18 @@
 //! Which CPUs share a cache and which are big, as the tables that BPF reads.
 //!
 //! `scx_utils::Topology` reads the machine; this turns it into one entry for
-//! each CPU and each LLC domain. Domains are numbered from 0 in the order of
-//! their ids and list their neighbours, those of the same NUMA node first, then
-//! by the distance of the nodes. L2 domains are numbered from 0 as well.
+//! each CPU and each LLC domain. A domain is what is below a last-level cache,
+//! or a part of that where many CPUs are. Domains are numbered from 0 in the
+//! order of the ids of their caches and list their neighbours: those below the
+//! same cache first, then those of the same NUMA node, then by the distance of
+//! the nodes. L2 domains are numbered from 0 as well.
 //!
 //! No I/O and no BPF: tested on synthetic machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use scx_utils::{Cpu, Topology, read_cpulist};
+use scx_utils::{Cpu, Llc, Topology, read_cpulist};
 
 use crate::bpf_intf::{cpu_topo, intf_consts_MAX_NEIGHBOURS, llc_topo};
 
@@ -21,6 +23,17 @@ const MAX_NEIGHBOURS: usize = intf_consts_MAX_NEIGHBOURS as usize;
 /// of the largest. The best cores of a kind that CPPC prefers to the others form
 /// a ladder of small steps, however long: they are no kinds of their own.
 const SIZE_GAP_PART: usize = 8;
+
+/// The CPUs of a domain share queues and a clock with a lock: so many at most, unless
+/// there is an L2 cache of more.
+const DOMAIN_CPUS_MAX: usize = 16;
+
+/// The CPUs of an LLC domain.
+struct Domain {
+    cache_idx: usize,
+    node_id: usize,
+    cpus: Vec<usize>,
+}
 
 /// The topology maps of the BPF half.
 pub struct Tables {
@@ -47,11 +60,10 @@ impl Tables {
     pub fn new(topo: &Topology, nr_cpu_ids: usize) -> Result<Tables> {
         ensure!(!topo.all_llcs.is_empty(), "the topology has no LLC domain");
 
-        let idx_of: BTreeMap<usize, usize> = topo
-            .all_llcs
-            .keys()
-            .enumerate()
-            .map(|(idx, id)| (*id, idx))
+        let domains = domains(topo);
+        let idx_of: BTreeMap<usize, usize> = (0..)
+            .zip(&domains)
+            .flat_map(|(idx, domain)| domain.cpus.iter().map(move |cpu| (*cpu, idx)))
             .collect();
 
         let l2_idx_of = l2_indices(topo)?;
@@ -59,6 +71,7 @@ impl Tables {
         let absent = cpu_topo {
             is_known: 0,
             llc_idx: 0,
+            cache_idx: 0,
             l2_idx: 0,
             node_idx: 0,
             is_big: 1,
@@ -69,12 +82,13 @@ impl Tables {
             let entry = cpus
                 .get_mut(*id)
                 .with_context(|| format!("CPU {id} is beyond the {nr_cpu_ids} possible ones"))?;
-            let llc_idx = idx_of
-                .get(&cpu.llc_id)
+            let llc_idx = *idx_of
+                .get(id)
                 .with_context(|| format!("CPU {id} is in no LLC domain"))?;
             *entry = cpu_topo {
                 is_known: 1,
-                llc_idx: u32::try_from(*llc_idx)?,
+                llc_idx: u32::try_from(llc_idx)?,
+                cache_idx: u32::try_from(domains[llc_idx].cache_idx)?,
                 l2_idx: l2_idx_of[&l2_key(cpu)],
                 node_idx: u32::try_from(cpu.node_id)?,
                 is_big: u32::from(cpu.cpu_capacity >= big_capacity),
@@ -85,13 +99,15 @@ impl Tables {
             cpus[id].pack_rank = rank;
         }
 
-        let mut llcs = Vec::with_capacity(topo.all_llcs.len());
-        for (id, llc) in &topo.all_llcs {
-            let neighbours = neighbours_of(topo, *id, &idx_of)?;
+        let mut llcs = Vec::with_capacity(domains.len());
+        for (idx, domain) in domains.iter().enumerate() {
+            let neighbours = neighbours_of(topo, &domains, idx)?;
+            let nr_cpus = u32::try_from(domain.cpus.len())?;
             let mut entry = llc_topo {
-                nr_cpus: u32::try_from(llc.all_cpus.len())?,
-                nr_scale_cpus: u32::try_from(llc.all_cpus.len())?,
-                node_idx: u32::try_from(llc.node_id)?,
+                nr_cpus,
+                nr_scale_cpus: nr_cpus,
+                cache_idx: u32::try_from(domain.cache_idx)?,
+                node_idx: u32::try_from(domain.node_id)?,
                 nr_neighbours: u32::try_from(neighbours.len())?,
                 neighbours: [0; MAX_NEIGHBOURS],
             };
@@ -123,6 +139,39 @@ impl Tables {
             before = after;
         }
     }
+}
+
+/// All domains, cache by cache.
+fn domains(topo: &Topology) -> Vec<Domain> {
+    let caches = topo.all_llcs.values().enumerate();
+    caches
+        .flat_map(|(cache_idx, llc)| {
+            parts_of(llc).into_iter().map(move |cpus| Domain {
+                cache_idx,
+                node_id: llc.node_id,
+                cpus,
+            })
+        })
+        .collect()
+}
+
+/// The CPUs of `llc` in as many parts as it takes. L2 domains, which stay whole, are
+/// dealt out in turn, so that each part has its cores of every size.
+fn parts_of(llc: &Llc) -> Vec<Vec<usize>> {
+    let mut by_l2: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (id, cpu) in &llc.all_cpus {
+        by_l2.entry(l2_key(cpu)).or_default().push(*id);
+    }
+    let mut l2s: Vec<Vec<usize>> = by_l2.into_values().collect();
+    l2s.sort();
+    let nr_parts = llc.all_cpus.len().div_ceil(DOMAIN_CPUS_MAX);
+    let mut parts = vec![Vec::new(); nr_parts.clamp(1, l2s.len().max(1))];
+    for l2 in l2s {
+        if let Some(least) = parts.iter_mut().min_by_key(|part| part.len()) {
+            least.extend(l2);
+        }
+    }
+    parts
 }
 
 /// What the CPUs of an L2 domain have in common: their LLC, and the cache's id.
@@ -178,42 +227,35 @@ fn pack_order(topo: &Topology) -> Vec<usize> {
     cpus.into_iter().map(|cpu| cpu.id).collect()
 }
 
-/// The other domains as seen from `llc_id`, nearest first; each domain starts
-/// at the one after itself, so that not all of them rob the same one first.
-fn neighbours_of(
-    topo: &Topology,
-    llc_id: usize,
-    idx_of: &BTreeMap<usize, usize>,
-) -> Result<Vec<u32>> {
-    let llc = &topo.all_llcs[&llc_id];
-    let own_idx = idx_of[&llc_id];
-    let nr_llcs = topo.all_llcs.len();
-
+/// The other domains as seen from that of `own_idx`, nearest first; each domain
+/// starts at the one after itself, so that not all of them rob the same one first.
+fn neighbours_of(topo: &Topology, domains: &[Domain], own_idx: usize) -> Result<Vec<u32>> {
+    let own = &domains[own_idx];
     let distance_to = |node_id: usize| -> usize {
-        if node_id == llc.node_id {
+        if node_id == own.node_id {
             return 0;
         }
         topo.nodes
-            .get(&llc.node_id)
+            .get(&own.node_id)
             .and_then(|node| node.distance.get(node_id).copied())
             .unwrap_or(usize::MAX)
     };
 
-    let mut others: Vec<(usize, usize, usize)> = topo
-        .all_llcs
-        .values()
-        .filter(|other| other.id != llc_id)
-        .map(|other| {
-            let idx = idx_of[&other.id];
-            let steps = (idx + nr_llcs - own_idx) % nr_llcs;
-            (distance_to(other.node_id), steps, idx)
+    let mut others: Vec<(bool, usize, usize, usize)> = domains
+        .iter()
+        .enumerate()
+        .filter(|(idx, _)| *idx != own_idx)
+        .map(|(idx, other)| {
+            let is_elsewhere = other.cache_idx != own.cache_idx;
+            let steps = (idx + domains.len() - own_idx) % domains.len();
+            (is_elsewhere, distance_to(other.node_id), steps, idx)
         })
         .collect();
     others.sort_unstable();
     others
         .into_iter()
         .take(MAX_NEIGHBOURS)
-        .map(|(_, _, idx)| Ok(u32::try_from(idx)?))
+        .map(|(_, _, _, idx)| Ok(u32::try_from(idx)?))
         .collect()
 }
 
@@ -250,9 +292,13 @@ mod tests {
 
     #[test]
     fn every_cpu_is_in_the_domain_that_counts_it() {
-        for (nodes, llcs, cores, threads) in
-            [(1, 1, 4, 1), (1, 2, 4, 2), (2, 2, 4, 2), (2, 8, 32, 2)]
-        {
+        for (nodes, llcs, cores, threads) in [
+            (1, 1, 4, 1),
+            (1, 2, 4, 2),
+            (2, 2, 4, 2),
+            (2, 8, 32, 2),
+            (1, 1, 1, 1),
+        ] {
             let tables = tables(nodes, llcs, cores, threads);
             for (idx, llc) in tables.llcs.iter().enumerate() {
                 let members = tables.cpus.iter().filter(|cpu| cpu.llc_idx as usize == idx);
@@ -282,6 +328,55 @@ mod tests {
             let near = &listed[..3];
             assert!(near.iter().all(|other| *other as usize / 4 == idx / 4));
         }
+    }
+
+    #[test]
+    fn a_cache_of_many_cpus_is_divided_into_even_domains() {
+        for (cores, threads, expected) in [
+            (16, 1, &[16][..]),
+            (17, 1, &[9, 8]),
+            (24, 1, &[12, 12]),
+            (16, 2, &[16, 16]),
+            (28, 2, &[14, 14, 14, 14]),
+            (33, 2, &[14, 14, 14, 12, 12]),
+        ] {
+            // Each core has an L2 cache of its own.
+            let tables = changed([1, 2, cores, threads], |cpu| cpu.l2_id = usize::MAX);
+            let nr_cpus: Vec<u32> = tables.llcs.iter().map(|llc| llc.nr_cpus).collect();
+            assert_eq!(nr_cpus, [expected, expected].concat(), "{cores}x{threads}");
+            for (idx, llc) in tables.llcs.iter().enumerate() {
+                let of_cache =
+                    |other: &u32| tables.llcs[*other as usize].cache_idx == llc.cache_idx;
+                assert_eq!(llc.cache_idx as usize, idx / expected.len());
+                let near = llc.neighbours[..llc.nr_neighbours as usize].iter();
+                assert_eq!(
+                    near.take_while(|other| of_cache(other)).count(),
+                    expected.len() - 1
+                );
+            }
+            for pair in tables.cpus.chunks(threads) {
+                assert!(pair.iter().all(|cpu| cpu.llc_idx == pair[0].llc_idx));
+            }
+        }
+    }
+
+    #[test]
+    fn each_part_of_a_cache_has_cores_of_every_size() {
+        // Eight cores of two threads, and 16 of one in four clusters.
+        let mut l2_ids = Vec::new();
+        l2_ids.extend((0..16).map(|cpu| cpu / 2));
+        l2_ids.extend((16..32).map(|cpu| 8 + (cpu - 16) / 4));
+        let tables = changed([1, 1, 32, 1], |cpu| {
+            cpu.l2_id = l2_ids[cpu.id];
+            cpu.cpu_capacity = if cpu.id < 16 { 1024 } else { 640 };
+        });
+        for idx in 0..2 {
+            let part = tables.cpus.iter().filter(|cpu| cpu.llc_idx == idx);
+            let is_big: Vec<u32> = part.map(|cpu| cpu.is_big).collect();
+            assert_eq!(is_big, [[1; 8], [0; 8]].concat());
+        }
+        // One L2 cache of all stays whole.
+        assert_eq!(super::tests::tables(1, 1, 32, 1).llcs.len(), 1);
     }
 
     #[test]

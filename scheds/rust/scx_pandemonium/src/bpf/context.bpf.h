@@ -126,7 +126,8 @@ struct topo_llc {
 	u32 idx;
 	u32 nr_cpus;	   /* that are online: what can run at a time */
 	u32 nr_scale_cpus; /* what bounds of a decision grow with */
-	struct bpf_cpumask __kptr *cpus;
+	u32 cache_idx;	   /* of its last-level cache */
+	struct bpf_cpumask __kptr *cpus;      /* those below that cache */
 	struct bpf_cpumask __kptr *node_cpus; /* those of its NUMA node */
 };
 
@@ -140,17 +141,17 @@ struct share_llc {
 	struct bpf_spin_lock lock; /* held by writers of the clock */
 };
 
-/* What is added up for each domain: for one, and as it was for all others. */
+/* What is added up in a domain, and what it was in all others. */
 struct domain_sum {
 	s64 own;
 	s64 others;
 	u64 others_read_at;
 };
 
-struct group_llc {
-	struct domain_sum runnable; /* all that is, by nice levels */
-	struct domain_sum root;	    /* those in the root cgroup */
-	struct domain_sum load;	    /* all by cgroups; with several domains */
+struct total_llc {
+	struct domain_sum runnable; /* all tasks, by nice levels */
+	struct domain_sum root;	    /* those of the root cgroup */
+	struct domain_sum load;	    /* all by cgroups, with several domains */
 };
 
 /* CPU time is that of the present window, policy/boost.h. */
@@ -182,7 +183,7 @@ struct llc_ctx {
 	struct topo_llc topo;
 	struct preempt_llc preempt;
 	struct share_llc share OWN_CACHE_LINE;
-	struct group_llc group OWN_CACHE_LINE;
+	struct total_llc total OWN_CACHE_LINE;
 	struct boost_llc boost;
 	struct queue_llc queue OWN_CACHE_LINE;
 	struct classify_llc classify OWN_CACHE_LINE;
@@ -191,7 +192,7 @@ struct llc_ctx {
 
 _Static_assert(__builtin_offsetof(struct llc_ctx, share) % CACHE_LINE_SIZE == 0,
 	       "what is written begins behind what is only read");
-_Static_assert(__builtin_offsetof(struct llc_ctx, group) -
+_Static_assert(__builtin_offsetof(struct llc_ctx, total) -
 			       __builtin_offsetof(struct llc_ctx, share) ==
 		       CACHE_LINE_SIZE,
 	       "the clock and its lock fit one cache line");

@@ -2,19 +2,8 @@
 /* group: what does its cgroup entitle a task to? See group.bpf.h. */
 #include "group.bpf.h"
 #include "topo.bpf.h"
+#include "total.bpf.h"
 #include "policy/hierarchy.h"
-#include "policy/vtime.h"
-
-enum group_room_consts {
-	/* Indices of sums, behind those of the cgroups: all that is runnable. */
-	SUM_RUNNABLE = MAX_GROUPS,
-	SUM_LOAD,
-	/*
-	 * How old the sum of other domains may be. To read it takes a cache
-	 * miss for each, and they change it at each wakeup.
-	 */
-	SUM_AGE_MAX_NS = 1 * NSEC_PER_MSEC,
-};
 
 /* A cgroup; the root has neither parent nor weight. */
 struct group {
@@ -36,81 +25,9 @@ struct {
 	__type(value, struct group);
 } groups SEC(".maps");
 
-/*
- * Weights of the runnable tasks of a cgroup in a domain; those of the root are
- * in struct group_llc. MAX_GROUPS entries for each domain; the loader sets
- * their number.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_GROUPS);
-	__type(key, u32);
-	__type(value, struct domain_sum);
-} group_sums SEC(".maps");
-
 static struct group *lookup_group(u32 idx)
 {
 	return bpf_map_lookup_elem(&groups, &idx);
-}
-
-/* Return sum @idx of @llcc, that of a group or one of all, or NULL. */
-static struct domain_sum *lookup_sum(u32 idx, struct llc_ctx *llcc)
-{
-	u32 key = llcc->topo.idx * MAX_GROUPS + idx;
-
-	switch (idx) {
-	case GROUP_ROOT:
-		return &llcc->group.root;
-	case SUM_RUNNABLE:
-		return &llcc->group.runnable;
-	case SUM_LOAD:
-		return &llcc->group.load;
-	default:
-		return bpf_map_lookup_elem(&group_sums, &key);
-	}
-}
-
-/*
- * Read at @now what sum @idx is in all domains but @llc_idx.
- *
- * Not static, as group_update_parents().
- */
-__noinline int group_read_others(u32 idx, u32 llc_idx, u64 now)
-{
-	struct llc_ctx *llcc = lookup_llc(llc_idx), *other;
-	struct domain_sum *sum = llcc ? lookup_sum(idx, llcc) : NULL;
-	struct domain_sum *other_sum;
-	s64 others = 0;
-	u32 i;
-
-	if (!sum)
-		return -ENOENT;
-	/* Other CPUs of the domain need not read it as well. */
-	WRITE_ONCE(sum->others_read_at, now);
-	bpf_for(i, 0, nr_llcs) {
-		other = i == llc_idx ? NULL : lookup_llc(i);
-		other_sum = other ? lookup_sum(idx, other) : NULL;
-		if (other_sum)
-			others += READ_ONCE(other_sum->own);
-	}
-	WRITE_ONCE(sum->others, others);
-	return 0;
-}
-
-/*
- * Return sum @idx over all domains: exactly what @llcc has of it, of the others
- * what they had a moment before @now.
- */
-static s64 sum_of_all(u32 idx, struct llc_ctx *llcc, u64 now)
-{
-	struct domain_sum *sum = lookup_sum(idx, llcc);
-
-	if (!sum)
-		return 0;
-	if (nr_llcs > 1 &&
-	    !vtime_before(now, READ_ONCE(sum->others_read_at) + SUM_AGE_MAX_NS))
-		group_read_others(idx, llcc->topo.idx, now);
-	return READ_ONCE(sum->own) + READ_ONCE(sum->others);
 }
 
 /*
@@ -124,15 +41,7 @@ static s64 runnable_sum(u32 idx, const struct group *group,
 
 	if (idx != GROUP_ROOT && !READ_ONCE(group->nr_domains))
 		return sum;
-	return sum + sum_of_all(idx, llcc, now);
-}
-
-/* Add @delta to @sum; return whether it came from zero or got there. */
-static bool add_to_sum(s64 *sum, s64 delta)
-{
-	s64 old = __sync_fetch_and_add(sum, delta);
-
-	return !old != !(old + delta);
+	return sum + total_of_all(idx, llcc, now);
 }
 
 /*
@@ -168,7 +77,7 @@ __noinline int group_update_parents(u32 idx)
 		group->counted_weight = weight;
 		bpf_spin_unlock(&group->lock);
 
-		if (!delta || !add_to_sum(&parent->child_sum, delta))
+		if (!delta || !total_add_to(&parent->child_sum, delta))
 			break;
 		idx = parent_idx;
 	}
@@ -234,7 +143,7 @@ static void count_load(struct task_ctx *taskc, struct llc_ctx *llcc, u32 load)
 	if (nr_llcs == 1 || !delta)
 		return;
 	taskc->group.counted_load = load;
-	__sync_fetch_and_add(&llcc->group.load.own, delta);
+	total_add(TOTAL_LOAD, llcc, delta);
 }
 
 __hidden void group_join(struct task_ctx *taskc, struct llc_ctx *llcc,
@@ -242,17 +151,13 @@ __hidden void group_join(struct task_ctx *taskc, struct llc_ctx *llcc,
 {
 	s64 delta = (s64)weight - taskc->group.counted_weight;
 	u32 idx = taskc->group.idx;
-	struct domain_sum *sum;
 
 	if (!delta)
 		return;
-	sum = lookup_sum(idx, llcc);
-	if (!sum)
-		return;
 	taskc->group.counted_weight = weight;
-	__sync_fetch_and_add(&llcc->group.runnable.own, delta);
+	total_add(TOTAL_RUNNABLE, llcc, delta);
 	count_load(taskc, llcc, weight ? taskc->group.load ?: weight : 0);
-	if (add_to_sum(&sum->own, delta) && idx != GROUP_ROOT)
+	if (total_add(idx, llcc, delta) && idx != GROUP_ROOT)
 		count_domains(idx, delta > 0 ? 1 : -1);
 }
 
@@ -301,7 +206,8 @@ __noinline u64 group_weigh(u32 idx, u32 weight, u32 llc_idx, u64 now)
 			idle = GROUP_WEIGH_IDLE;
 		idx = group->parent;
 	}
-	return part_weight(part, sum_of_all(SUM_RUNNABLE, llcc, now)) | idle;
+	return part_weight(part, total_of_all(TOTAL_RUNNABLE, llcc, now)) |
+	       idle;
 }
 
 __hidden u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc,
@@ -327,7 +233,7 @@ static u32 usable_load(const struct task_ctx *taskc, struct llc_ctx *llcc,
 		       u32 weight, u64 now)
 {
 	s64 others =
-		sum_of_all(SUM_LOAD, llcc, now) - taskc->group.counted_load;
+		total_of_all(TOTAL_LOAD, llcc, now) - taskc->group.counted_load;
 	u32 nr_cpus = topo_nr_cpus(), most;
 
 	if (nr_cpus <= 1 || others <= 0)

@@ -13,25 +13,24 @@
  *   cpu.weight is written, a cgroup goes	sum of the parent
  *   cpu.idle is written			sum of the parent
  *
- * A weight is a part of all domains; what a CPU reads of other domains is up to
- * 1 ms old, so that it takes as long on a machine of many. So it does not matter where the tasks of a
+ * A weight is a part of all domains. So it does not matter where the tasks of a
  * cgroup are, as long as the domains have as much to do for each CPU: the load
  * of a domain is the sum of what its tasks weigh so, of each no more than
  * one CPU can serve.
  *
  * A cgroup with cpu.idle makes all that is in it batch work.
  *
- * Not here: which cgroups there are (cgroup), the arithmetic
- * (policy/hierarchy.h), what a weight does (share).
+ * Not here: which cgroups there are (cgroup), what is runnable in all domains
+ * (total), the arithmetic (policy/hierarchy.h), what a weight does (share).
  */
 #ifndef __GROUP_BPF_H
 #define __GROUP_BPF_H
 
-#include "context.bpf.h"
+#include "total.bpf.h"
 
 enum group_consts {
 	/* Index of the root cgroup, and of what is taken for a part of it. */
-	GROUP_ROOT = 0,
+	GROUP_ROOT = TOTAL_ROOT,
 	GROUP_DEPTH_MAX = 16,
 };
 

@@ -176,17 +176,22 @@ struct knobs {
 struct cpu_topo {
 	u32 is_known;  /* 1 if it was online when the topology was read */
 	u32 llc_idx;   /* index of its LLC domain, from 0 */
+	u32 cache_idx; /* index of its last-level cache, from 0 */
 	u32 l2_idx;    /* index of its L2 domain, from 0 */
 	u32 node_idx;  /* of its NUMA node */
 	u32 is_big;    /* 1 unless its core is one of the small ones */
 	u32 pack_rank; /* its place in the order of pack, from 0 */
 };
 
-/* What the loader knows of an LLC domain. */
+/*
+ * What the loader knows of an LLC domain: the CPUs below a last-level cache, or
+ * a part of them where there are many.
+ */
 struct llc_topo {
 	u32 nr_cpus;
 	/* Those that bounds of a decision grow with: nr_cpus, or as told. */
 	u32 nr_scale_cpus;
+	u32 cache_idx; /* of its last-level cache */
 	u32 node_idx;
 	/* The other domains, nearest first. */
 	u32 nr_neighbours;

@@ -15,6 +15,7 @@
  *   share	how much CPU time is a task owed?
  *   cgroup	which cgroups are there, and how much do they weigh?
  *   group	what does its cgroup entitle a task to?
+ *   total	what is runnable in all domains together?
  *   boost	may a task have more than its equal share?
  *   queue	where do tasks wait, and in which order?
  *   slice	how long does a run last, and what ends it?
@@ -288,3 +289,4 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "steal.bpf.c"
 #include "tasks.bpf.c"
 #include "topo.bpf.c"
+#include "total.bpf.c"

@@ -181,8 +181,9 @@ __noinline s32 preempt_claim_cpu(struct task_struct *p __arg_trusted,
 				 struct task_ctx *taskc __arg_nonnull,
 				 s32 prev_cpu, u32 llc_idx)
 {
-	struct llc_ctx *llcc = lookup_llc(llc_idx);
+	struct llc_ctx *llcc = lookup_llc(llc_idx), *other;
 	const struct llc_topo *topo;
+	bool keeps_llc;
 	u32 i, nr;
 	s32 cpu;
 
@@ -192,17 +193,22 @@ __noinline s32 preempt_claim_cpu(struct task_struct *p __arg_trusted,
 		return prev_cpu;
 
 	cpu = preempt_claim_in_llc(p, taskc, llc_idx);
-	if (cpu >= 0 || nr_llcs == 1 || idle_keeps_llc(p, taskc, llcc))
+	if (cpu >= 0 || nr_llcs == 1)
 		return cpu;
 
 	topo = try_lookup_llc_topo(llc_idx);
 	if (!topo)
 		return -EBUSY;
+	keeps_llc = idle_keeps_llc(p, taskc, llcc);
 	nr = topo->nr_neighbours;
 	if (nr > VICTIM_LLCS_MAX)
 		nr = VICTIM_LLCS_MAX;
 	bpf_for(i, 0, nr) {
 		if (i >= MAX_NEIGHBOURS)
+			break;
+		other = lookup_llc(topo->neighbours[i]);
+		/* Those of the same cache are the nearest. */
+		if (!other || (keeps_llc && !topo_share_cache(llcc, other)))
 			break;
 		cpu = preempt_claim_in_llc(p, taskc, topo->neighbours[i]);
 		if (cpu >= 0)

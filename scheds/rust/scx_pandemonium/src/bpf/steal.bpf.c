@@ -4,6 +4,8 @@
 #include "idle.bpf.h"
 #include "queue.bpf.h"
 #include "stats.bpf.h"
+#include "topo.bpf.h"
+#include "total.bpf.h"
 #include "policy/vtime.h"
 
 enum steal_consts {
@@ -12,12 +14,15 @@ enum steal_consts {
 };
 
 /*
- * Take a task of @dsq_id, where @nr wait, of another domain, if it has waited
- * long enough.
+ * Take a task of @dsq_id, where @nr wait, of domain @other to @llcc, if it may
+ * leave its cache or need not.
  */
-static bool take(struct cpu_ctx *cpuc, u32 llc_idx, u64 dsq_id, u32 nr, u64 now)
+static bool take(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
+		 const struct llc_ctx *other, u64 dsq_id, u32 nr, u64 now)
 {
-	if (!nr || !idle_may_take(dsq_id, llc_idx, now) ||
+	if (!nr ||
+	    (!topo_share_cache(llcc, other) &&
+	     !idle_may_take(dsq_id, other->topo.idx, now)) ||
 	    !scx_bpf_dsq_move_to_local(dsq_id, 0))
 		return false;
 	stat_inc(cpuc, STAT_SERVE_STOLEN);
@@ -27,13 +32,14 @@ static bool take(struct cpu_ctx *cpuc, u32 llc_idx, u64 dsq_id, u32 nr, u64 now)
 __hidden bool steal_any(struct cpu_ctx *cpuc, u64 now)
 {
 	const struct llc_topo *topo;
-	struct llc_ctx *other;
+	struct llc_ctx *llcc, *other;
 	u32 i, idx;
 
 	if (nr_llcs == 1)
 		return false;
 	topo = try_lookup_llc_topo(cpuc->topo.llc_idx);
-	if (!topo)
+	llcc = lookup_llc(cpuc->topo.llc_idx);
+	if (!topo || !llcc)
 		return false;
 	bpf_for(i, 0, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)
@@ -42,20 +48,13 @@ __hidden bool steal_any(struct cpu_ctx *cpuc, u64 now)
 		other = lookup_llc(idx);
 		if (!other)
 			break;
-		if (take(cpuc, idx, queue_interactive(idx),
+		if (take(cpuc, llcc, other, queue_interactive(idx),
 			 queue_nr_interactive(other), now) ||
-		    take(cpuc, idx, queue_batch(idx), queue_nr_batch(other),
-			 now))
+		    take(cpuc, llcc, other, queue_batch(idx),
+			 queue_nr_batch(other), now))
 			return true;
 	}
 	return false;
-}
-
-static u64 load_of(const struct llc_ctx *llcc)
-{
-	s64 load = READ_ONCE(llcc->group.load.own);
-
-	return load > 0 ? load : 0;
 }
 
 /*
@@ -66,8 +65,8 @@ static u64 load_of(const struct llc_ctx *llcc)
 static bool is_better_here(const struct llc_ctx *llcc,
 			   const struct llc_ctx *other)
 {
-	u64 there = load_of(other) * llcc->topo.nr_cpus;
-	u64 here = load_of(llcc);
+	u64 there = total_load(other) * llcc->topo.nr_cpus;
+	u64 here = total_load(llcc);
 	u32 load;
 
 	if (there <= here * other->topo.nr_cpus || !queue_nr_batch(other))
@@ -95,7 +94,7 @@ __hidden bool steal_balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 		if (!other)
 			break;
 		if (is_better_here(llcc, other) &&
-		    take(cpuc, other->topo.idx, queue_batch(other->topo.idx),
+		    take(cpuc, llcc, other, queue_batch(other->topo.idx),
 			 queue_nr_batch(other), now))
 			return true;
 	}

@@ -17,7 +17,7 @@ static bool is_in_span(const struct cpu_topo *topo, enum span_kind kind,
 	case SPAN_L2:
 		return topo->l2_idx == idx;
 	case SPAN_LLC:
-		return topo->llc_idx == idx;
+		return topo->cache_idx == idx;
 	case SPAN_NODE:
 		return topo->node_idx == idx;
 	case SPAN_BIG:
@@ -58,10 +58,11 @@ static s32 init_llc(u32 llc_idx)
 	if (!llcc || !topo)
 		return -ENOENT;
 	llcc->topo.idx = llc_idx;
+	llcc->topo.cache_idx = topo->cache_idx;
 	llcc->topo.nr_cpus = topo->nr_cpus;
 	llcc->topo.nr_scale_cpus = topo->nr_scale_cpus;
 	nr_online_cpus += topo->nr_cpus;
-	err = topo_create_span(&llcc->topo.cpus, SPAN_LLC, llc_idx);
+	err = topo_create_span(&llcc->topo.cpus, SPAN_LLC, topo->cache_idx);
 	if (!err)
 		err = topo_create_span(&llcc->topo.node_cpus, SPAN_NODE,
 				       topo->node_idx);

@@ -16,7 +16,7 @@
 enum span_kind {
 	SPAN_NONE, /* no CPU at all */
 	SPAN_L2,
-	SPAN_LLC,
+	SPAN_LLC, /* a last-level cache */
 	SPAN_NODE,
 	SPAN_BIG,   /* cores that are not small */
 	SPAN_FIRST, /* the first ones in the order of pack */
@@ -32,6 +32,13 @@ s32 topo_init(void);
  */
 void topo_cpu_online(s32 cpu);
 void topo_cpu_offline(s32 cpu);
+
+/* Return whether the CPUs of both domains are below one last-level cache. */
+static __always_inline bool topo_share_cache(const struct llc_ctx *llcc,
+					     const struct llc_ctx *other)
+{
+	return llcc->topo.cache_idx == other->topo.cache_idx;
+}
 
 /* Return how many CPUs are online. */
 u32 topo_nr_cpus(void);

@@ -67,9 +67,10 @@ fn user_settings() -> Option<PathBuf> {
 
 /// The same, by the environment that `variable` gives.
 fn settings_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
-    if let Some(dir) = variable("XDG_CONFIG_HOME").map(PathBuf::from) {
-        return absolute(dir);
+    let stated = variable("XDG_CONFIG_HOME").map(PathBuf::from);
+    // By the XDG Base Directory Specification a relative or empty one is none.
+    if let Some(dir) = stated.filter(|dir| dir.is_absolute()) {
+        return Some(dir);
     }
     let uid = variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
     let behind_sudo = uid.and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok().flatten());
@@ -77,7 +78,8 @@ fn settings_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         Some(user) => Some(user.dir),
         None => variable("HOME").map(PathBuf::from),
     };
-    absolute(home?.join(".config"))
+    home.filter(|home| home.is_absolute())
+        .map(|home| home.join(".config"))
 }
 
 /// How a file of this name is read.
@@ -198,6 +200,12 @@ mod tests {
             settings(&[("XDG_CONFIG_HOME", "/etc/mine"), ("HOME", "/home/one")]),
             dir("/etc/mine")
         );
+        for none in ["", "mine"] {
+            assert_eq!(
+                settings(&[("XDG_CONFIG_HOME", none), ("HOME", "/home/one")]),
+                dir("/home/one/.config")
+            );
+        }
         assert_eq!(settings(&[("HOME", "here")]), None);
         assert_eq!(settings(&[]), None);
     }

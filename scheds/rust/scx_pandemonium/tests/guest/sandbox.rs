@@ -158,12 +158,9 @@ pub fn become_sandboxed(words: &[&str]) -> Result<String> {
     // SAFETY: a call without pointers.
     check("dup2", unsafe { libc::dup2(3, 1) })?;
     restrict_files()?;
-    for &cap in DROPPED_CAPS {
-        // SAFETY: a call without pointers.
-        check("dropping a capability", unsafe {
-            libc::prctl(libc::PR_CAPBSET_DROP, cap, 0, 0, 0)
-        })?;
-    }
+    DROPPED_CAPS
+        .iter()
+        .try_for_each(|&cap| drop_capability(cap))?;
     // SAFETY: a call without pointers.
     check("denying memory that is written and run", unsafe {
         libc::prctl(
@@ -177,6 +174,13 @@ pub fn become_sandboxed(words: &[&str]) -> Result<String> {
     restrict_calls()?;
     let err = Command::new(program).args(args).exec();
     Err(err).with_context(|| format!("running {program}"))
+}
+
+/// What is run from here on does without capability `cap`.
+pub fn drop_capability(cap: c_ulong) -> Result<()> {
+    // SAFETY: a call without pointers.
+    let dropped = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, cap, 0, 0, 0) };
+    check("dropping a capability", dropped)
 }
 
 /// Mounts of its own.

@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
+use crate::sandbox::drop_capability;
 use crate::support::kernels;
 
 /// From the directory of the package.
@@ -51,10 +52,7 @@ pub fn become_capable(words: &[&str]) -> Result<String> {
     let kept: Result<Vec<u32>, _> = capabilities.split(',').map(str::parse).collect();
     let kept = kept?;
     for capability in (0..=LAST_CAPABILITY).filter(|capability| !kept.contains(capability)) {
-        // SAFETY: a call without pointers.
-        let dropped =
-            unsafe { libc::prctl(libc::PR_CAPBSET_DROP, c_ulong::from(capability), 0, 0, 0) };
-        ensure!(dropped == 0, "capability {capability} was not dropped");
+        drop_capability(c_ulong::from(capability))?;
     }
     let err = Command::new(program).args(args).exec();
     Err(err).with_context(|| format!("running {program}"))

@@ -105,10 +105,10 @@ fn equal_hogs_and_nice_ones_get_their_due_across_two_domains() -> Result<()> {
     check_across_domains("2x1x2x2")
 }
 
-/// The same with two domains in each node: 16 CPUs.
+/// More CPUs below one cache than a domain holds.
 #[test]
-fn equal_hogs_and_nice_ones_get_their_due_across_four_domains() -> Result<()> {
-    check_across_domains("2x2x2x2")
+fn equal_hogs_and_nice_ones_get_their_due_across_the_parts_of_a_cache() -> Result<()> {
+    check_across_domains("1x1x18x1")
 }
 
 /// Hogs on one CPU, three pairs of them one after the other.
