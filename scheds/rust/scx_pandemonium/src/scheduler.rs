@@ -127,10 +127,15 @@ impl<'a> Scheduler<'a> {
             tables.scale_to(nr_cpus);
         }
         info!(
-            "{} CPUs, {} L2 domains, {} LLC domains, {} NUMA nodes, {}SMT {}",
+            "{} CPUs, {} L2 domains, {} LLC domains{}, {} NUMA nodes, {}SMT {}",
             topo.all_cpus.len(),
             tables.nr_l2s,
             tables.llcs.len(),
+            if tables.llcs.len() == topo.all_llcs.len() {
+                String::new()
+            } else {
+                format!(" of {} caches", topo.all_llcs.len())
+            },
             topo.nodes.len(),
             if tables.has_small_cores {
                 "cores of several sizes, "
@@ -462,6 +467,7 @@ fn configure(
         .context("the BPF object has no constants")?;
     rodata.nr_cpu_ids = nr_cpu_ids;
     rodata.nr_llcs = nr_llcs;
+    rodata.nr_caches = tables.nr_caches;
     rodata.nr_comm_patterns = nr_comm_patterns;
     rodata.nr_l2s = tables.nr_l2s;
     rodata.has_smt = tables.has_smt;

@@ -219,7 +219,7 @@ pub struct Metrics {
     pub nr_preempt_equal: u64,
     #[stat(desc = "Runs that began on another CPU than the last one")]
     pub nr_migrate: u64,
-    #[stat(desc = "Runs that began in another LLC domain than the last one")]
+    #[stat(desc = "Runs that began below another last-level cache than the last one")]
     pub nr_migrate_llc: u64,
     #[stat(desc = "Times a CPU was taken by a higher scheduling class")]
     pub nr_rt_release: u64,

@@ -41,6 +41,8 @@ pub struct Tables {
     pub cpus: Vec<cpu_topo>,
     /// One entry for each LLC domain.
     pub llcs: Vec<llc_topo>,
+    /// Number of last-level caches.
+    pub nr_caches: u32,
     /// Number of L2 domains.
     pub nr_l2s: u32,
     /// Whether cores have several CPUs.
@@ -95,7 +97,7 @@ impl Tables {
                 pack_rank: u32::MAX,
             };
         }
-        for (rank, id) in (0u32..).zip(pack_order(topo)) {
+        for (rank, id) in (0u32..).zip(pack_order(topo, &idx_of)) {
             cpus[id].pack_rank = rank;
         }
 
@@ -118,6 +120,7 @@ impl Tables {
             has_smt: topo.all_cores.values().any(|core| core.cpus.len() > 1),
             has_wide_l2: has_wide_l2(topo),
             has_small_cores: cpus.iter().any(|cpu| cpu.is_big == 0),
+            nr_caches: u32::try_from(topo.all_llcs.len())?,
             nr_l2s: u32::try_from(l2_idx_of.len())?,
             cpus,
             llcs,
@@ -155,8 +158,7 @@ fn domains(topo: &Topology) -> Vec<Domain> {
         .collect()
 }
 
-/// The CPUs of `llc` in as many parts as it takes. L2 domains, which stay whole, are
-/// dealt out in turn, so that each part has its cores of every size.
+/// The CPUs of `llc` in as many parts as it takes.
 fn parts_of(llc: &Llc) -> Vec<Vec<usize>> {
     let mut by_l2: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (id, cpu) in &llc.all_cpus {
@@ -164,8 +166,18 @@ fn parts_of(llc: &Llc) -> Vec<Vec<usize>> {
     }
     let mut l2s: Vec<Vec<usize>> = by_l2.into_values().collect();
     l2s.sort();
-    let nr_parts = llc.all_cpus.len().div_ceil(DOMAIN_CPUS_MAX);
-    let mut parts = vec![Vec::new(); nr_parts.clamp(1, l2s.len().max(1))];
+    let least_nr = llc.all_cpus.len().div_ceil(DOMAIN_CPUS_MAX);
+    let is_fit = |parts: &Vec<Vec<usize>>| parts.iter().all(|part| part.len() <= DOMAIN_CPUS_MAX);
+    (least_nr..l2s.len())
+        .map(|nr_parts| deal(&l2s, nr_parts))
+        .find(is_fit)
+        .unwrap_or_else(|| deal(&l2s, l2s.len()))
+}
+
+/// `l2s` in `nr_parts`. L2 domains, which stay whole, are dealt out in turn, so that
+/// each part has its cores of every size.
+fn deal(l2s: &[Vec<usize>], nr_parts: usize) -> Vec<Vec<usize>> {
+    let mut parts = vec![Vec::new(); nr_parts];
     for l2 in l2s {
         if let Some(least) = parts.iter_mut().min_by_key(|part| part.len()) {
             least.extend(l2);
@@ -215,14 +227,14 @@ fn big_capacity(topo: &Topology) -> usize {
 }
 
 /// The ids of the CPUs in the order in which work is packed onto them: small cores
-/// before big ones, an LLC after the other, the CPUs of a core together. Capacities
-/// that are one size to [`big_capacity`] are so here as well.
-fn pack_order(topo: &Topology) -> Vec<usize> {
+/// before big ones, a domain, by `idx_of` a CPU, after the other, the CPUs of a core
+/// together. Capacities that are one size to [`big_capacity`] are so here as well.
+fn pack_order(topo: &Topology, idx_of: &BTreeMap<usize, usize>) -> Vec<usize> {
     let big_capacity = big_capacity(topo);
     let mut cpus: Vec<&Cpu> = topo.all_cpus.values().map(AsRef::as_ref).collect();
     cpus.sort_by_key(|cpu| {
         let is_big = cpu.cpu_capacity >= big_capacity;
-        (is_big, cpu.llc_id, cpu.core_id, cpu.id)
+        (is_big, idx_of.get(&cpu.id), cpu.core_id, cpu.id)
     });
     cpus.into_iter().map(|cpu| cpu.id).collect()
 }
@@ -339,6 +351,8 @@ mod tests {
             (16, 2, &[16, 16]),
             (28, 2, &[14, 14, 14, 14]),
             (33, 2, &[14, 14, 14, 12, 12]),
+            // Eight CPUs each.
+            (5, 8, &[16, 16, 8]),
         ] {
             // Each core has an L2 cache of its own.
             let tables = changed([1, 2, cores, threads], |cpu| cpu.l2_id = usize::MAX);
@@ -375,7 +389,16 @@ mod tests {
             let is_big: Vec<u32> = part.map(|cpu| cpu.is_big).collect();
             assert_eq!(is_big, [[1; 8], [0; 8]].concat());
         }
-        // One L2 cache of all stays whole.
+        // Work is packed onto the small cores of one part after the other.
+        let mut ranked: Vec<&cpu_topo> = tables.cpus.iter().collect();
+        ranked.sort_by_key(|cpu| cpu.pack_rank);
+        let domains: Vec<u32> = ranked.iter().map(|cpu| cpu.llc_idx).collect();
+        assert_eq!(domains, [[0; 8], [1; 8], [0; 8], [1; 8]].concat());
+        assert_eq!(tables.nr_caches, 1);
+        // One L2 cache of all stays whole, uneven ones make more parts.
+        let uneven = changed([1, 1, 30, 1], |cpu| cpu.l2_id = cpu.id / 6);
+        let nr_cpus: Vec<u32> = uneven.llcs.iter().map(|llc| llc.nr_cpus).collect();
+        assert_eq!(nr_cpus, [12, 12, 6]);
         assert_eq!(super::tests::tables(1, 1, 32, 1).llcs.len(), 1);
     }
 

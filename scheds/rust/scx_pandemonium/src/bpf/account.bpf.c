@@ -169,10 +169,11 @@ static void record_l2(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 			 last_cpuc->topo.l2_idx == cpuc->topo.l2_idx);
 }
 
-/* Count the move if @taskc runs on another CPU, or domain, than last time. */
+/* Count the move if @taskc runs on another CPU, or cache, than last time. */
 static void record_migration(struct task_ctx *taskc, struct cpu_ctx *cpuc)
 {
 	s32 last_cpu = taskc->account.last_cpu;
+	struct cpu_ctx *last_cpuc;
 
 	taskc->account.last_cpu = cpuc->topo.cpu;
 	if (last_cpu < 0)
@@ -182,8 +183,8 @@ static void record_migration(struct task_ctx *taskc, struct cpu_ctx *cpuc)
 	if (last_cpu == cpuc->topo.cpu)
 		return;
 	stat_inc(cpuc, STAT_MIGRATE);
-	/* Still the domain that it ran in before: it joins this one next. */
-	if (taskc->share.llc_idx != cpuc->topo.llc_idx)
+	last_cpuc = nr_caches > 1 ? lookup_cpu(last_cpu) : NULL;
+	if (last_cpuc && last_cpuc->topo.cache_idx != cpuc->topo.cache_idx)
 		stat_inc(cpuc, STAT_MIGRATE_LLC);
 }
 

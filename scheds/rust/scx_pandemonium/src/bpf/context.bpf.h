@@ -141,17 +141,12 @@ struct share_llc {
 	struct bpf_spin_lock lock; /* held by writers of the clock */
 };
 
-/* What is added up in a domain, and what it was in all others. */
-struct domain_sum {
-	s64 own;
-	s64 others;
-	u64 others_read_at;
-};
-
 struct total_llc {
-	struct domain_sum runnable; /* all tasks, by nice levels */
-	struct domain_sum root;	    /* those of the root cgroup */
-	struct domain_sum load;	    /* all by cgroups, with several domains */
+	s64 runnable_weight; /* of all runnable tasks, by their nice levels */
+	s64 root_sum;	     /* of those in the root cgroup */
+	s64 load;	/* of all, by their cgroups; with several domains */
+	s64 other_load; /* of all other domains, when it was read */
+	u64 other_load_read_at;
 };
 
 /* CPU time is that of the present window, policy/boost.h. */
@@ -200,7 +195,8 @@ _Static_assert(sizeof(struct llc_ctx) % CACHE_LINE_SIZE == 0,
 	       "the next domain begins a cache line of its own");
 
 extern const volatile u32 nr_cpu_ids;
-extern const volatile u32 nr_llcs;
+extern const volatile u32 nr_llcs;   /* number of LLC domains */
+extern const volatile u32 nr_caches; /* and of last-level caches */
 extern const volatile u32 nr_comm_patterns;
 extern const volatile u32 nr_l2s;	    /* number of L2 domains */
 extern const volatile bool has_smt;	    /* cores have several CPUs */
@@ -216,7 +212,7 @@ extern struct knobs knobs;
  */
 static __always_inline bool has_idle_choice(void)
 {
-	return has_wide_l2 || has_small_cores || nr_llcs > 1;
+	return has_wide_l2 || has_small_cores || nr_caches > 1;
 }
 
 /* Return the context of @p, or NULL if the task has none (yet). */

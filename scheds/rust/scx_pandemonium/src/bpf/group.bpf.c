@@ -30,18 +30,14 @@ static struct group *lookup_group(u32 idx)
 	return bpf_map_lookup_elem(&groups, &idx);
 }
 
-/*
- * Return the weights of all that is runnable in @group, of index @idx, where a
- * task of @llcc is.
- */
-static s64 runnable_sum(u32 idx, const struct group *group,
-			struct llc_ctx *llcc, u64 now)
+/* Return the weights of all that is runnable in @group, of index @idx. */
+static s64 runnable_sum(u32 idx, const struct group *group)
 {
 	s64 sum = READ_ONCE(group->child_sum);
 
 	if (idx != GROUP_ROOT && !READ_ONCE(group->nr_domains))
 		return sum;
-	return sum + total_of_all(idx, llcc, now);
+	return sum + total_of_all(idx);
 }
 
 /*
@@ -180,25 +176,22 @@ __hidden void group_move_task(struct task_ctx *taskc, struct llc_ctx *llcc,
 #define GROUP_WEIGH_IDLE (1ULL << 32)
 
 /*
- * Return the weight of a task of domain @llc_idx in group @idx from its own,
- * @weight, level by level. A group that is idle makes all in it idle.
+ * Return the weight of a task in group @idx from its own, @weight, level by
+ * level. A group that is idle makes all in it idle.
  *
  * Not static, as group_update_parents().
  */
-__noinline u64 group_weigh(u32 idx, u32 weight, u32 llc_idx, u64 now)
+__noinline u64 group_weigh(u32 idx, u32 weight)
 {
-	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	u64 part = part_whole(), idle = 0;
 	u32 i, own = weight;
 	struct group *group;
 
-	if (!llcc)
-		return weight;
 	bpf_for(i, 0, GROUP_DEPTH_MAX + 1) {
 		group = lookup_group(idx);
 		if (!group)
 			break;
-		part = part_of(part, own, runnable_sum(idx, group, llcc, now));
+		part = part_of(part, own, runnable_sum(idx, group));
 		if (idx == GROUP_ROOT)
 			break;
 		own = group->weight;
@@ -206,12 +199,10 @@ __noinline u64 group_weigh(u32 idx, u32 weight, u32 llc_idx, u64 now)
 			idle = GROUP_WEIGH_IDLE;
 		idx = group->parent;
 	}
-	return part_weight(part, total_of_all(TOTAL_RUNNABLE, llcc, now)) |
-	       idle;
+	return part_weight(part, total_of_all(TOTAL_RUNNABLE)) | idle;
 }
 
-__hidden u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc,
-			  u32 weight, u64 now)
+__hidden u32 group_weight(struct task_ctx *taskc, u32 weight)
 {
 	struct group *root = lookup_group(GROUP_ROOT);
 	u64 weighed = weight;
@@ -219,25 +210,26 @@ __hidden u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc,
 	/* All that is runnable is in the root. */
 	if (taskc->group.idx != GROUP_ROOT ||
 	    (root && READ_ONCE(root->child_sum)))
-		weighed = group_weigh(taskc->group.idx, weight, llcc->topo.idx,
-				      now);
+		weighed = group_weigh(taskc->group.idx, weight);
 	taskc->group.is_idle = !!(weighed & GROUP_WEIGH_IDLE);
 	return weighed;
 }
 
 /*
  * Return what of @weight the task of @taskc can use on one CPU at a time beside
- * what all domains have to do besides it.
+ * what all domains have to do besides it. If that seems to be nothing, as when
+ * the rest has just moved, it stays what it was.
  */
 static u32 usable_load(const struct task_ctx *taskc, struct llc_ctx *llcc,
 		       u32 weight, u64 now)
 {
-	s64 others =
-		total_of_all(TOTAL_LOAD, llcc, now) - taskc->group.counted_load;
+	s64 others = total_load(llcc, now) - taskc->group.counted_load;
 	u32 nr_cpus = topo_nr_cpus(), most;
 
-	if (nr_cpus <= 1 || others <= 0)
+	if (nr_cpus <= 1)
 		return weight;
+	if (others <= 0)
+		return taskc->group.load ?: weight;
 	most = weight_clamp(others / (nr_cpus - 1));
 	return weight < most ? weight : most;
 }

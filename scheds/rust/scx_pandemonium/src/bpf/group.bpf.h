@@ -62,11 +62,10 @@ void group_join(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight);
 void group_leave(struct task_ctx *taskc, struct llc_ctx *llcc);
 
 /*
- * Return the weight of the runnable task of @taskc, of @llcc, by its cgroup at
- * @now, and note whether that is idle. By its nice level the weight is @weight.
+ * Return the weight of the runnable task of @taskc, by its cgroup, and note
+ * whether that is idle. By its nice level the weight is @weight.
  */
-u32 group_weight(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight,
-		 u64 now);
+u32 group_weight(struct task_ctx *taskc, u32 weight);
 
 /* The runnable task of @taskc, of @llcc, weighs @weight from @now on. */
 void group_count_load(struct task_ctx *taskc, struct llc_ctx *llcc, u32 weight,

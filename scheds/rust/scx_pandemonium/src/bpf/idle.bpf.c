@@ -258,7 +258,7 @@ __noinline s32 idle_claim_nearest(struct task_struct *p __arg_trusted,
 }
 
 /*
- *   1. Only in mode STRONG, and where there is another LLC.
+ *   1. Only in mode STRONG, and where there is another last-level cache.
  *   2. Not a latency-critical task or a kernel thread: others wait for it.
  *   3. Not a task that never ran: no cache holds anything of it.
  *   4. Not a task that may not run there at all.
@@ -268,7 +268,7 @@ __hidden bool idle_keeps_llc(struct task_struct *p, struct task_ctx *taskc,
 {
 	struct bpf_cpumask *cpus = llcc->topo.cpus;
 
-	return nr_llcs > 1 && knobs.affinity_mode == AFFINITY_STRONG &&
+	return nr_caches > 1 && knobs.affinity_mode == AFFINITY_STRONG &&
 	       taskc->classify.served_tier != TIER_LAT_CRITICAL &&
 	       !(p->flags & PF_KTHREAD) && taskc->account.last_cpu >= 0 &&
 	       cpus && bpf_cpumask_intersects(cast_mask(cpus), p->cpus_ptr);

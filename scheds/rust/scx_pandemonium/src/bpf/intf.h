@@ -108,7 +108,7 @@ enum stat_id {
 	STAT_PREEMPTED,	    /* lost the CPU with slice left */
 	STAT_PREEMPT_EQUAL, /* must stay 0: victim of an equal tier */
 	STAT_MIGRATE,	    /* began to run on another CPU than before */
-	STAT_MIGRATE_LLC,   /* ... in another LLC domain */
+	STAT_MIGRATE_LLC,   /* ... below another last-level cache */
 	STAT_RT_RELEASE,    /* another class took the CPU */
 	STAT_SURGE,	    /* a surge of enqueues began */
 	STAT_CPUPERF_SET,   /* a CPU asked for a performance */
@@ -217,8 +217,9 @@ struct waiters {
  */
 struct topo_cpu {
 	s32 cpu;
-	u32 llc_idx; /* its LLC domain */
-	u32 l2_idx;  /* its L2 domain */
+	u32 llc_idx;   /* its LLC domain */
+	u32 cache_idx; /* its last-level cache */
+	u32 l2_idx;    /* its L2 domain */
 };
 
 struct account_cpu {

@@ -53,9 +53,13 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-/* Number of possible CPUs and of LLC domains; set by the loader. */
+/*
+ * Number of possible CPUs, of LLC domains and of last-level caches; set by the
+ * loader.
+ */
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 nr_llcs = 1;
+const volatile u32 nr_caches = 1;
 
 /* What the idle room has to know of the machine; set by the loader. */
 const volatile u32 nr_l2s = 1;

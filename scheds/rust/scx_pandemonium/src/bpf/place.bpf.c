@@ -183,7 +183,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_PREEMPT);
 	if (taskc->classify.woken_by_batch)
-		slice_hurry_waker(cpuc, taskc->share.vtime);
+		slice_hurry_waker(cpuc, preempt_vtime_on(taskc, cpuc));
 	return knobs.nr_packed_cpus ? pack_wait_cpu(p, prev_cpu) : prev_cpu;
 }
 
@@ -292,7 +292,7 @@ static s32 claim_for_queued(struct task_struct *p, struct task_ctx *taskc,
 	if (!is_movable)
 		return -EBUSY;
 	target = idle_pick_cpu(p, cpu);
-	if (target < 0 && nr_llcs > 1)
+	if (target < 0 && nr_caches > 1)
 		idle_bound_wait(p, taskc, llcc);
 	return target;
 }

@@ -87,6 +87,22 @@ static bool runs_equal(const struct cpu_ctx *cpuc, u32 tier)
 	       READ_ONCE(cpuc->account.tier) >= tier;
 }
 
+__hidden u64 preempt_vtime_on(const struct task_ctx *taskc,
+			      const struct cpu_ctx *cpuc)
+{
+	struct llc_ctx *own, *other;
+
+	if (nr_llcs == 1 || taskc->share.llc_idx == cpuc->topo.llc_idx)
+		return taskc->share.vtime;
+	own = lookup_llc(taskc->share.llc_idx);
+	other = lookup_llc(cpuc->topo.llc_idx);
+	if (!own || !other)
+		return taskc->share.vtime;
+	return vtime_rebase(taskc->share.vtime,
+			    READ_ONCE(own->share.clock.avg_vruntime),
+			    READ_ONCE(other->share.clock.avg_vruntime));
+}
+
 /*
  * Take the CPU of @cpuc off the offer for @p.
  *
@@ -113,7 +129,7 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 	if (victim_tier >= tier || victim_tier >= TIER_LAT_CRITICAL)
 		return false;
 	if (vtime_before(share_curr_rank(cpuc),
-			 vtime_rank(taskc->share.vtime, tier,
+			 vtime_rank(preempt_vtime_on(taskc, cpuc), tier,
 				    taskc->classify.is_admitted)))
 		return false;
 	if (runs_equal(cpuc, tier))

@@ -18,14 +18,20 @@
 s32 preempt_init(void);
 
 /*
+ * Return the vtime that the task of @taskc would have on the CPU of @cpuc, by
+ * the clock of that domain, which may be another than its own.
+ */
+u64 preempt_vtime_on(const struct task_ctx *taskc, const struct cpu_ctx *cpuc);
+
+/*
  * Choose a CPU that @p may take from what runs there. Only a task of a lower
  * tier makes room, and only if it is not owed more than the tier is worth.
  *
  *   1. @prev_cpu: what the task left in its caches may still be there.
  *   2. A CPU of domain @llc_idx that runs a batch task.
  *   3. One that runs an interactive task, if @p is above that.
- *   4. The same in the other domains, nearest first, within a budget, unless
- *	@p keeps to its own.
+ *   4. The same in the other domains, nearest first, within a budget; in
+ *	those of its cache if @p keeps to that.
  *
  * Return the CPU, claimed for @p, or -EBUSY if no CPU has to make room. The
  * caller inserts @p into its local DSQ with SCX_ENQ_PREEMPT.

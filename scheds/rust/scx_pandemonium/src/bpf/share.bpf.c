@@ -29,7 +29,7 @@ static u32 own_weight(const struct task_ctx *taskc)
  */
 static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc, u64 now)
 {
-	u32 weight = group_weight(taskc, llcc, own_weight(taskc), now);
+	u32 weight = group_weight(taskc, own_weight(taskc));
 
 	taskc->share.plain_weight = weight;
 	taskc->share.weight = boost_weight(taskc, weight);

@@ -65,8 +65,8 @@ __hidden bool steal_any(struct cpu_ctx *cpuc, u64 now)
 static bool is_better_here(const struct llc_ctx *llcc,
 			   const struct llc_ctx *other)
 {
-	u64 there = total_load(other) * llcc->topo.nr_cpus;
-	u64 here = total_load(llcc);
+	u64 there = total_load_of(other) * llcc->topo.nr_cpus;
+	u64 here = total_load_of(llcc);
 	u32 load;
 
 	if (there <= here * other->topo.nr_cpus || !queue_nr_batch(other))

@@ -5,7 +5,7 @@
  * A CPU that has nothing to run takes any task that may leave its domain. One
  * that has takes batch work now and then where that evens the domains out.
  *
- * Not here: how long a task waits for its own domain (idle), what a CPU takes
+ * Not here: how long a task waits for its own cache (idle), what a CPU takes
  * from its own (dispatch).
  */
 #ifndef __STEAL_BPF_H

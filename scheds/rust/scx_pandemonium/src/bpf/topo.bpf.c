@@ -78,6 +78,7 @@ static s32 init_cpu(s32 cpu)
 		return -ENOENT;
 	cpuc->topo.cpu = cpu;
 	cpuc->topo.llc_idx = topo->llc_idx;
+	cpuc->topo.cache_idx = topo->cache_idx;
 	cpuc->topo.l2_idx = topo->l2_idx;
 	return 0;
 }

@@ -4,8 +4,8 @@
 #include "policy/vtime.h"
 
 enum total_consts {
-	/* How old the sum of other domains may be. */
-	SUM_AGE_MAX_NS = 1 * NSEC_PER_MSEC,
+	/* How old the load of other domains may be. */
+	LOAD_AGE_MAX_NS = 1 * NSEC_PER_MSEC,
 };
 
 /*
@@ -16,19 +16,19 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_GROUPS);
 	__type(key, u32);
-	__type(value, struct domain_sum);
+	__type(value, s64);
 } group_sums SEC(".maps");
 
 /* Return sum @idx of @llcc, or NULL. */
-static struct domain_sum *lookup_sum(u32 idx, struct llc_ctx *llcc)
+static s64 *lookup_sum(u32 idx, struct llc_ctx *llcc)
 {
 	u32 key = llcc->topo.idx * MAX_GROUPS + idx;
 
 	switch (idx) {
 	case TOTAL_ROOT:
-		return &llcc->total.root;
+		return &llcc->total.root_sum;
 	case TOTAL_RUNNABLE:
-		return &llcc->total.runnable;
+		return &llcc->total.runnable_weight;
 	case TOTAL_LOAD:
 		return &llcc->total.load;
 	default:
@@ -38,53 +38,52 @@ static struct domain_sum *lookup_sum(u32 idx, struct llc_ctx *llcc)
 
 __hidden bool total_add(u32 idx, struct llc_ctx *llcc, s64 delta)
 {
-	struct domain_sum *sum = lookup_sum(idx, llcc);
+	s64 *sum = lookup_sum(idx, llcc);
 
-	return sum && total_add_to(&sum->own, delta);
+	return sum && total_add_to(sum, delta);
 }
 
-/*
- * Read at @now what sum @idx is in all domains but @llc_idx.
- *
- * Not static, so that the verifier walks it once and not at each call.
- */
-__noinline int total_read_others(u32 idx, u32 llc_idx, u64 now)
+/* Return sum @idx of all domains but @but; none is nr_llcs. */
+static s64 sum_but(u32 idx, u32 but)
 {
-	struct llc_ctx *llcc = lookup_llc(llc_idx), *other;
-	struct domain_sum *sum = llcc ? lookup_sum(idx, llcc) : NULL;
-	struct domain_sum *other_sum;
-	s64 others = 0;
+	struct llc_ctx *llcc;
+	s64 sum = 0, *part;
 	u32 i;
 
-	if (!sum)
-		return -ENOENT;
-	/* Other CPUs of the domain need not read it as well. */
-	WRITE_ONCE(sum->others_read_at, now);
 	bpf_for(i, 0, nr_llcs) {
-		other = i == llc_idx ? NULL : lookup_llc(i);
-		other_sum = other ? lookup_sum(idx, other) : NULL;
-		if (other_sum)
-			others += READ_ONCE(other_sum->own);
+		llcc = i == but ? NULL : lookup_llc(i);
+		part = llcc ? lookup_sum(idx, llcc) : NULL;
+		if (part)
+			sum += READ_ONCE(*part);
 	}
-	WRITE_ONCE(sum->others, others);
+	return sum;
+}
+
+/* Not static, so that the verifier walks it once and not at each call. */
+__noinline s64 total_of_all(u32 idx)
+{
+	return sum_but(idx, nr_llcs);
+}
+
+/* Not static, as total_of_all(). */
+__noinline int total_read_other_load(u32 llc_idx, u64 now)
+{
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
+
+	if (!llcc)
+		return -ENOENT;
+	WRITE_ONCE(llcc->total.other_load, sum_but(TOTAL_LOAD, llc_idx));
+	/* Not before: others of the domain take it for new by this. */
+	barrier();
+	WRITE_ONCE(llcc->total.other_load_read_at, now);
 	return 0;
 }
 
-__hidden s64 total_of_all(u32 idx, struct llc_ctx *llcc, u64 now)
+__hidden s64 total_load(struct llc_ctx *llcc, u64 now)
 {
-	struct domain_sum *sum = lookup_sum(idx, llcc);
+	u64 read_at = READ_ONCE(llcc->total.other_load_read_at);
 
-	if (!sum)
-		return 0;
-	if (nr_llcs > 1 &&
-	    !vtime_before(now, READ_ONCE(sum->others_read_at) + SUM_AGE_MAX_NS))
-		total_read_others(idx, llcc->topo.idx, now);
-	return READ_ONCE(sum->own) + READ_ONCE(sum->others);
-}
-
-__hidden u64 total_load(const struct llc_ctx *llcc)
-{
-	s64 load = READ_ONCE(llcc->total.load.own);
-
-	return load > 0 ? load : 0;
+	if (!vtime_before(now, read_at + LOAD_AGE_MAX_NS))
+		total_read_other_load(llcc->topo.idx, now);
+	return READ_ONCE(llcc->total.load) + READ_ONCE(llcc->total.other_load);
 }
