@@ -49,6 +49,15 @@ pub const PAGES: &[Pages] = &[
             "--score=README.md",
         ],
     },
+    // The other kernel: `cargo xtask kernel` builds it and says where it is.
+    Pages {
+        results: "docs/bench/results-6.12",
+        labels: &[("pandemonium", "scx_pandemonium")],
+        others: &[
+            "--command=cargo xtask bench --kernel vmlinuz-6.12-hz1000",
+            "--html=docs/bench/report-6.12.html",
+        ],
+    },
     Pages {
         results: "docs/bench/layers",
         labels: LAYERS,
