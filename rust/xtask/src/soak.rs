@@ -16,9 +16,6 @@ use crate::process;
 use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
 
-/// More CPUs than small hosts have: one is stopped by the host in the middle of anything.
-const RACES_TOPOLOGY: Topology = Topology::new(1, 2, 2, 1);
-
 /// The arguments of `cargo xtask soak`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -28,9 +25,9 @@ pub struct Args {
     /// Seconds in which CPUs race; 0 leaves it out
     #[arg(long, value_name = "SEC", default_value_t = 600)]
     races: u32,
-    /// Machine of the races, as NODESxLLCSxCORESxTHREADS
-    #[arg(long, value_name = "SHAPE", default_value_t = RACES_TOPOLOGY)]
-    topology: Topology,
+    /// Machine of the races, as NODESxLLCSxCORESxTHREADS, instead of the test's own
+    #[arg(long, value_name = "SHAPE")]
+    topology: Option<Topology>,
     /// What the phases of the first and the changes of the second are drawn from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -65,7 +62,10 @@ pub fn main(args: &Args) -> Result<()> {
             seconds: args.exact,
         },
         Soak {
-            title: format!("races on {}", args.topology),
+            title: match args.topology {
+                Some(topology) => format!("races on {topology}"),
+                None => "races".to_string(),
+            },
             test: "races::",
             seconds_env: "SCX_RACES_SECONDS",
             seconds: args.races,
@@ -78,8 +78,10 @@ pub fn main(args: &Args) -> Result<()> {
         command
             .arg("--nocapture")
             .env(soak.seconds_env, soak.seconds.to_string())
-            .env("SCX_RACES_TOPOLOGY", args.topology.to_string())
             .env("SCX_GUEST_SEED", args.seed.to_string());
+        if let Some(topology) = args.topology {
+            command.env("SCX_RACES_TOPOLOGY", topology.to_string());
+        }
         let result = process::run(&mut command);
         interrupt::check()?;
         let end = end(soak, args.seed, result.is_ok(), started.elapsed());
