@@ -99,6 +99,7 @@ impl Step {
                 Purpose::Workload,
                 Purpose::Desktop,
                 Purpose::Loader,
+                Purpose::Meson,
             ],
             Step::Gate => &[Purpose::Build, Purpose::Guest, Purpose::Workload],
         }

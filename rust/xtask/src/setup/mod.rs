@@ -71,6 +71,7 @@ pub fn main(args: &Args) -> Result<()> {
         Purpose::Workload,
         Purpose::Desktop,
         Purpose::Loader,
+        Purpose::Meson,
     ];
     let tools = ensure(&purposes, args.yes)?;
     ensure_rust_components(&tools)?;

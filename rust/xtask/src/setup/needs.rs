@@ -36,6 +36,8 @@ pub enum Purpose {
     Peers,
     /// Make a Debian package.
     Debian,
+    /// Install by meson, as packagers do.
+    Meson,
 }
 
 /// A version, as far as a minimum needs it.
@@ -122,6 +124,9 @@ const CLANG_MIN: Version = Version(18, 0);
 
 /// The first version that shares an instruction budget fairly among virtual CPUs.
 const QEMU_MIN: Version = Version(8, 1);
+
+/// What `meson.build` asks for.
+const MESON_MIN: Version = Version(1, 0);
 
 /// Everything the commands need.
 pub const NEEDS: &[Need] = &[
@@ -280,6 +285,12 @@ pub const NEEDS: &[Need] = &[
         package: "dpkg-dev",
         purposes: &[Purpose::Debian],
         seen: Seen::Command(&["dpkg-shlibdeps"]),
+    },
+    Need {
+        name: "meson",
+        package: "meson",
+        purposes: &[Purpose::Meson],
+        seen: Seen::CommandSince(&["meson"], MESON_MIN),
     },
     Need {
         name: "libseccomp's headers",
