@@ -171,7 +171,7 @@ fn parts_of(llc: &Llc) -> Vec<Vec<usize>> {
     (least_nr..l2s.len())
         .map(|nr_parts| deal(&l2s, nr_parts))
         .find(is_fit)
-        .unwrap_or_else(|| deal(&l2s, l2s.len()))
+        .unwrap_or(l2s)
 }
 
 /// `l2s` in `nr_parts`. L2 domains, which stay whole, are dealt out in turn, so that
