@@ -227,9 +227,7 @@ now
 fact start_ms $((now_ms - began_at))
 kill $hogs
 stop INT
-while read -r line; do
-	fact line $line
-done <$LOG
+tell line $LOG
 ";
 
 /// From here on a start is explained.

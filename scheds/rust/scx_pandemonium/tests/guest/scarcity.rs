@@ -73,9 +73,7 @@ wait $load || give_up 'the load failed'
 tell load /tmp/load
 fact enabled $(cat /sys/kernel/sched_ext/enable_seq)
 stop INT
-while read -r line; do
-	fact line $line
-done <$LOG
+tell line $LOG
 ";
 
 /// The longest that a worker may wait, in ms. While the kernel has taken the tasks back
