@@ -160,13 +160,14 @@ static bool serve_chosen(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
  * until then: it has looked for an idle CPU already, but is in no queue yet. So
  * the queues are looked at once more after it was seen which are complete.
  */
-static bool look_again(struct cpu_ctx *cpuc, u64 now)
+static bool look_again(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
+		       u64 now)
 {
 	enum queue_state state = queue_state_of_all();
 
 	cpuc->dispatch.is_awaiting = state == QUEUE_INCOMPLETE;
 	return state != QUEUE_EMPTY &&
-	       (serve_any(cpuc) || steal_any(cpuc, now));
+	       (serve_any(cpuc) || steal_any(cpuc, llcc, now));
 }
 
 /* The CPU of @cpuc, which goes or stays idle, expects a task. */
@@ -271,12 +272,13 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		keep_running(prev, prevc, cpuc, llcc, now);
 		return;
 	}
-	if (serve_chosen(cpuc, llcc, &best, nr.batch) || steal_any(cpuc, now))
+	if (serve_chosen(cpuc, llcc, &best, nr.batch) ||
+	    steal_any(cpuc, llcc, now))
 		return;
 
 	if (prevc && may_stay)
 		keep_running(prev, prevc, cpuc, llcc, now);
-	else if (!look_again(cpuc, now))
+	else if (!look_again(cpuc, llcc, now))
 		find_nothing(cpuc);
 }
 

@@ -29,17 +29,17 @@ static bool take(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
 	return true;
 }
 
-__hidden bool steal_any(struct cpu_ctx *cpuc, u64 now)
+__hidden bool steal_any(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
+			u64 now)
 {
 	const struct llc_topo *topo;
-	struct llc_ctx *llcc, *other;
+	struct llc_ctx *other;
 	u32 i, idx;
 
 	if (nr_llcs == 1)
 		return false;
-	topo = try_lookup_llc_topo(cpuc->topo.llc_idx);
-	llcc = lookup_llc(cpuc->topo.llc_idx);
-	if (!topo || !llcc)
+	topo = try_lookup_llc_topo(llcc->topo.idx);
+	if (!topo)
 		return false;
 	bpf_for(i, 0, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)

@@ -14,10 +14,10 @@
 #include "context.bpf.h"
 
 /*
- * Move a task of another domain to the local DSQ of this CPU, that of @cpuc,
- * the nearest first, interactive first. Return whether there was one.
+ * Move a task of another domain than @llcc to the local DSQ of this CPU, that
+ * of @cpuc, the nearest first, interactive first. Return whether there was one.
  */
-bool steal_any(struct cpu_ctx *cpuc, u64 now);
+bool steal_any(struct cpu_ctx *cpuc, const struct llc_ctx *llcc, u64 now);
 
 /*
  * The same for a batch task of a domain that is busier than @llcc, that of this
