@@ -158,33 +158,31 @@ static void record_wait(struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 now)
 	}
 }
 
-/* Count whether the task of @taskc, which woke, finds its L2 cache. */
-static void record_l2(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-		      s32 last_cpu)
-{
-	struct cpu_ctx *last_cpuc = lookup_cpu(last_cpu);
-
-	if (last_cpuc)
-		stats_l2(cpuc, taskc->classify.tier,
-			 last_cpuc->topo.l2_idx == cpuc->topo.l2_idx);
-}
-
-/* Count the move if @taskc runs on another CPU, or cache, than last time. */
+/*
+ * Count the move if @taskc runs on another CPU, or cache, than last time, and
+ * if it woke, whether it finds its L2 cache.
+ */
 static void record_migration(struct task_ctx *taskc, struct cpu_ctx *cpuc)
 {
+	bool is_wakeup = has_idle_choice() && taskc->classify.is_waking;
 	s32 last_cpu = taskc->account.last_cpu;
+	bool is_moved = last_cpu != cpuc->topo.cpu;
 	struct cpu_ctx *last_cpuc;
 
 	taskc->account.last_cpu = cpuc->topo.cpu;
 	if (last_cpu < 0)
 		return;
-	if (has_idle_choice() && taskc->classify.is_waking)
-		record_l2(taskc, cpuc, last_cpu);
-	if (last_cpu == cpuc->topo.cpu)
+	if (is_moved)
+		stat_inc(cpuc, STAT_MIGRATE);
+	if (!is_wakeup && (!is_moved || nr_caches == 1))
 		return;
-	stat_inc(cpuc, STAT_MIGRATE);
-	last_cpuc = nr_caches > 1 ? lookup_cpu(last_cpu) : NULL;
-	if (last_cpuc && last_cpuc->topo.cache_idx != cpuc->topo.cache_idx)
+	last_cpuc = lookup_cpu(last_cpu);
+	if (!last_cpuc)
+		return;
+	if (is_wakeup)
+		stats_l2(cpuc, taskc->classify.tier,
+			 last_cpuc->topo.l2_idx == cpuc->topo.l2_idx);
+	if (last_cpuc->topo.cache_idx != cpuc->topo.cache_idx)
 		stat_inc(cpuc, STAT_MIGRATE_LLC);
 }
 
