@@ -248,6 +248,7 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 	rescue_end_run(taskc);
 	frequency_ran(cpuc, now);
 	cpuc->account.is_busy = 0;
+	cpuc->account.is_stopped = stays;
 	slice_clear_end(cpuc);
 	if (!stays) {
 		slice_end_turn(taskc);

@@ -304,6 +304,20 @@ static bool missed_work(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 }
 
 /*
+ * Return whether the kernel left a task behind on @cpuc's CPU, which goes idle.
+ *
+ * While a CPU is not active, since it comes or goes, the kernel does not call
+ * ops.dispatch() for it. With SCX_OPS_ENQ_LAST it does not keep a task whose
+ * slice ends there either: it puts it into the local DSQ, goes idle, and wakes
+ * for it no more. No task is left on a CPU that dies.
+ */
+static bool left_task(struct cpu_ctx *cpuc)
+{
+	return cpuc->account.is_stopped &&
+	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpuc->topo.cpu);
+}
+
+/*
  * The kernel has updated the idle mask: a task that is queued after this finds
  * the CPU idle and kicks it, and what was queued before is seen here.
  *
@@ -333,7 +347,8 @@ __hidden void dispatch_update_idle(s32 cpu, bool is_idle)
 		 */
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 		look_soon(cpuc);
-	} else if (!cpuc->slice.is_offline && missed_work(cpuc, llcc)) {
+	} else if (left_task(cpuc) ||
+		   (!cpuc->slice.is_offline && missed_work(cpuc, llcc))) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	} else if (cpuc->dispatch.is_awaiting) {
 		look_soon(cpuc);

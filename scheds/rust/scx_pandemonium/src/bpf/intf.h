@@ -229,6 +229,7 @@ struct account_cpu {
 	u32 tier;	    /* tier in which it runs */
 	u32 weight;	    /* its weight, policy/weight.h */
 	u32 is_busy;	    /* 1 while a task of ours runs */
+	u32 is_stopped;	    /* 1 if what ran last did not go to sleep */
 };
 
 struct dispatch_cpu {

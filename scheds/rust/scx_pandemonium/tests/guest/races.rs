@@ -56,8 +56,12 @@ const KINDS: &[&str] = &[
     "freeze",
 ];
 
+/// How long CPUs of one domain go and come back without a pause after that.
+const COMING_SECONDS: u32 = 20;
+
 /// The watchdog goes by the host's time, which other guests have a part of. CPUs go
-/// and come back once all workers of the load have begun.
+/// and come back once all workers of the load have begun. Beside less load a domain then
+/// does so again and again: the thread that brings up a CPU shares it with nothing.
 const SCRIPT: &str = "\
 export SCX_TIMEOUT_MS=10000
 echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
@@ -85,6 +89,20 @@ wait $unrest || give_up 'the unrest failed'
 wait $load || give_up 'the load failed'
 wait $stress
 fact stress_code $?
+stress-ng -t $COMING_SECONDS -f 2 --affinity 2 --affinity-delay 1 --futex 1 --switch 1 \
+	>/tmp/stress 2>&1 &
+stress=$!
+nr_domain_cycles=0
+while is_running $stress; do
+	for is_online in 0 1; do
+		for i in $(seq $((NR_CPUS / 2)) $((NR_CPUS - 1))); do
+			echo $is_online >/sys/devices/system/cpu/cpu$i/online ||
+				give_up 'a CPU of the domain did not come or go'
+		done
+	done
+	nr_domain_cycles=$((nr_domain_cycles + 1))
+done
+fact nr_domain_cycles $nr_domain_cycles
 tell unrest /tmp/unrest
 tell load /tmp/load
 fact nr_cycles $nr_cycles
@@ -225,15 +243,20 @@ fn callbacks_that_run_at_the_same_time_lose_no_task() -> Result<()> {
     let told = OURS
         .world(&kernels::first()?, &topology.to_string())?
         .with_program("stress-ng")?
-        .with_more_time(Duration::from_secs(1) * seconds)
+        .with_more_time(Duration::from_secs(1) * (seconds + COMING_SECONDS))
         .in_parallel()
-        .run(&format!("SECONDS={seconds}\nSEED={seed}\n{SCRIPT}"))?;
+        .run(&format!(
+            "SECONDS={seconds}\nCOMING_SECONDS={COMING_SECONDS}\nSEED={seed}\n{SCRIPT}"
+        ))?;
 
     for kind in told.all::<String>("unrest")? {
         println!("unrest: {kind}");
         told.check(!kind.ends_with(" 0"), || format!("no {kind}"))?;
     }
     println!("{} cycles of CPUs", told.one::<u64>("nr_cycles")?);
+    let nr_cycles: u64 = told.one("nr_domain_cycles")?;
+    println!("{nr_cycles} cycles of a domain");
+    told.check(nr_cycles > 0, || "no domain came and went".to_owned())?;
     told.check_eq("exit code of stress-ng", told.one("stress_code")?, 0)?;
     // Attached once: it did not leave and come back either.
     told.check_eq("schedulers enabled", told.one("enabled")?, 1)?;
