@@ -79,7 +79,7 @@ static void set_curr(struct cpu_ctx *cpuc, const struct task_ctx *taskc,
 					taskc->classify.is_admitted);
 	cpuc->account.weight = taskc->share.weight;
 	cpuc->account.is_busy = 1;
-	if (rescue_is_protected(taskc))
+	if (rescue_is_protected(taskc) || cpuc->slice.is_offline)
 		preempt_withdraw(cpuc, llcc);
 	else
 		preempt_offer(cpuc, llcc, tier);

@@ -340,15 +340,19 @@ __hidden void dispatch_update_idle(s32 cpu, bool is_idle)
 	 * one to which this CPU is given next, or real-time work.
 	 */
 	preempt_withdraw(cpuc, llcc);
-	if (preempt_is_granted(cpuc)) {
+	if (cpuc->slice.is_offline) {
+		/* Nothing comes here: the kernel leaves it in the idle mask. */
+		scx_bpf_test_and_clear_cpu_idle(cpu);
+		if (left_task(cpuc))
+			scx_bpf_kick_cpu(cpu, 0);
+	} else if (preempt_is_granted(cpuc)) {
 		/*
 		 * One did so while that went to sleep, and is on its way. To
 		 * others this CPU is not idle: they would wait behind it.
 		 */
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 		look_soon(cpuc);
-	} else if (left_task(cpuc) ||
-		   (!cpuc->slice.is_offline && missed_work(cpuc, llcc))) {
+	} else if (left_task(cpuc) || missed_work(cpuc, llcc)) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	} else if (cpuc->dispatch.is_awaiting) {
 		look_soon(cpuc);

@@ -141,6 +141,10 @@ __noinline s32 pack_confined_cpu(struct task_struct *p __arg_trusted,
 	if (cpu == -EINVAL)
 		return cpu;
 	if (cpu >= 0) {
+		cpuc = lookup_cpu(cpu);
+		/* Before Linux 6.16 a CPU that died is in the idle mask. */
+		if (!cpuc || cpuc->slice.is_offline)
+			return -EBUSY;
 		/* Sent once we are out of ops.enqueue(), where @p is queued. */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return cpu;

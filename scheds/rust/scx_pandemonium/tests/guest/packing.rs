@@ -380,6 +380,39 @@ fn confines(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
+/// Two confined hogs have three of four CPUs, of which one goes off for a while.
+const CONFINED_OFFLINE_SCRIPT: &str = r#"
+mkdir -p /tmp/rules
+cat >/tmp/rules/1.toml <<EOF
+[[rule]]
+name = "indexer"
+confine = true
+EOF
+begin --rules /tmp/rules
+agent as indexer crowd 8 'hog*2' >/tmp/hogs &
+hogs=$!
+usleep 4500000
+fact before "$(agent stats-of-ms 300)"
+echo 0 >/sys/devices/system/cpu/cpu1/online
+usleep 1500000
+echo 1 >/sys/devices/system/cpu/cpu1/online
+wait $hogs || give_up 'the hogs failed'
+tell hogs /tmp/hogs
+stop INT
+"#;
+
+/// A CPU that died may still be in the kernel's idle mask.
+#[test]
+fn no_confined_task_is_left_behind_on_a_cpu_that_is_offline() -> Result<()> {
+    let world = OURS.flat(&kernels::first()?, 4)?;
+    let told = world.run(CONFINED_OFFLINE_SCRIPT)?;
+    let before: Value = told.one("before")?;
+    let nr_cpus = number(&before, "nr_confined_cpus")?;
+    told.check_eq("CPUs for confined tasks", nr_cpus, 3)?;
+    crowd::check(&told, "hogs", CONFINED_WAIT_MAX)?;
+    told.check_stops()
+}
+
 #[test]
 fn a_confined_program_has_one_cpu_until_it_needs_more() -> Result<()> {
     confines(&kernels::first()?)
