@@ -39,20 +39,14 @@ static bool is_online(s32 cpu)
 	return is_set;
 }
 
-/*
- * Let @cpu find what waits for it though it is not asked to dispatch, as when
- * it goes offline.
- */
+/* Let @cpu find what waits for it though it is not asked to dispatch. */
 static void evacuate(s32 cpu)
 {
 	queue_evacuate(cpu);
 	scx_bpf_kick_cpu(cpu, 0);
 }
 
-/*
- * Let @timer see to @cpu, which goes offline, in a while. If the kernel cannot
- * start it, the CPU would never get away from its tasks; without us it does.
- */
+/* Let @timer see to @cpu, which goes offline and cannot without it. */
 static void poll_offline(struct bpf_timer *timer, s32 cpu)
 {
 	if (bpf_timer_start(timer, OFFLINE_POLL_NS, 0))
@@ -183,7 +177,8 @@ __hidden void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns)
 		return;
 	old_ends_at = READ_ONCE(cpuc->slice.ends_at);
 	if (!old_ends_at || vtime_before(ends_at, old_ends_at))
-		WRITE_ONCE(cpuc->slice.ends_at, ends_at);
+		/* A barrier: the timer clears timer_at, then looks here. */
+		__sync_lock_test_and_set(&cpuc->slice.ends_at, ends_at);
 	/* A timer that fires before that will look and arm itself again. */
 	timer_at = READ_ONCE(cpuc->slice.timer_at);
 	if (timer_at && !vtime_before(ends_at, timer_at))
@@ -193,10 +188,13 @@ __hidden void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns)
 		arm_slice_timer(cpuc, &st->timer, ends_at, left_ns);
 }
 
-/* No task waits in a queue for @cpuc's CPU. Was one given it meanwhile? */
+/*
+ * No task waits in a queue for @cpuc's CPU. Was one given it meanwhile, or came
+ * behind another that was? The latter is looked for later than at a switch.
+ */
 static void bound_for_local(struct cpu_ctx *cpuc, u64 now)
 {
-	if (!READ_ONCE(cpuc->slice.ends_at))
+	if (!READ_ONCE(cpuc->slice.ends_at) && cpuc->account.on_cpu_at == now)
 		return;
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpuc->topo.cpu))
 		slice_end_in(cpuc, now, knobs.slice_min_ns);
@@ -293,6 +291,9 @@ __hidden void slice_update_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 				bool is_idle)
 {
 	cpuc->slice.is_idle = is_idle;
+	/* What was to end its idleness must not end a run. */
+	if (!is_idle)
+		slice_clear_end(cpuc);
 	/* Idle though tasks wait: the kernel may not come to ask it. */
 	if (is_idle && queue_nr_waiting(cpuc, llcc))
 		slice_end_in(cpuc, scx_bpf_now(), IDLE_PATIENCE_NS);
@@ -302,10 +303,6 @@ __hidden void slice_cpu_online(s32 cpu)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 
-	/*
-	 * Its queue exists already. Without this callback the kernel would end
-	 * the scheduler whenever a CPU comes or goes.
-	 */
 	if (cpuc)
 		cpuc->slice.is_offline = 0;
 }
