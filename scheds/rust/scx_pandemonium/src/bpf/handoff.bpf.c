@@ -76,6 +76,11 @@ __hidden bool handoff_is_due(const struct task_ctx *taskc,
 		return false;
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || queue_nr_own(cpuc))
 		return false;
+	/* That of the wakee's last CPU may be another. */
+	if (nr_llcs > 1)
+		llcc = lookup_llc(cpuc->topo.llc_idx);
+	if (!llcc)
+		return false;
 	if (!queue_nr_waiting(cpuc, llcc))
 		return true;
 	return taskc->classify.served_tier != TIER_BATCH &&

@@ -23,9 +23,9 @@
  *	sync hint alone is often a lie, and then the wakee would wait behind a
  *	hog.
  *   2. No task waits in the local DSQ or for this CPU alone.
- *   3. No task waits for a CPU of @llcc; or the wakee is to go before batch
- *	work anyway, and the CPU was not handed on for too long since it asked
- *	ops.dispatch() which task should have it.
+ *   3. No task waits for a CPU of the waker's domain; or the wakee is to go
+ *	before batch work anyway, and the CPU was not handed on for too long
+ *	since it asked ops.dispatch() which task should have it.
  */
 bool handoff_is_due(const struct task_ctx *taskc, const struct task_ctx *wakerc,
 		    struct cpu_ctx *cpuc, struct llc_ctx *llcc, bool is_sync);
