@@ -268,7 +268,8 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	choose(&best, cpuc, &nr, prevc);
 	if (prevc && may_stay && best.dsq_id &&
 	    stays_before(prevc, best.rank)) {
-		count_service(llcc, prevc->classify.served_tier == TIER_BATCH);
+		count_service(llcc, !nr.batch || prevc->classify.served_tier ==
+							 TIER_BATCH);
 		keep_running(prev, prevc, cpuc, llcc, now);
 		return;
 	}
