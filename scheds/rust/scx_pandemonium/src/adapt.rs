@@ -1,8 +1,8 @@
 //! Looks at the load once a second and adapts the knobs to it.
 //!
-//! Part of the run loop, which wakes up twice a second anyway. Only where CPUs are
-//! busy are the counters of the BPF half read, and if nothing has changed for some
-//! time, every other second.
+//! Part of the run loop, which wakes up twice a second anyway. The counters
+//! of the BPF half are read only if a knob follows from them, and if nothing has
+//! changed for some time, the load is looked at every other second.
 //!
 //! Not here: what follows from a load (control).
 

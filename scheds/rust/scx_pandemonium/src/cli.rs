@@ -1,7 +1,7 @@
 //! The command line: which options there are and what each accepts.
 //!
 //! What is written of an option here is its documentation: the help text and the
-//! table of options in the README are made from it.
+//! table of options in docs/REFERENCE.md are made from it.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -237,7 +237,7 @@ __hidden void classify_sleep(struct task_struct *p, struct task_ctx *taskc,
 }
 
 /*
- * Return whether @p has shown too little to be served in its tier. In a burst,
+ * Return whether @p has shown too little to be served in its tier. In a surge,
  * as when a build starts, many have woken twice that never will again. A task
  * whose program is known to be more than batch work has nothing to show.
  */

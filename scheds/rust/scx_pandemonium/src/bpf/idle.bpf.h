@@ -15,7 +15,7 @@
  *		timer then wakes a CPU there, so that no task is stranded.
  *
  * Not here: what to do if no CPU is idle (place, preempt), what a CPU without
- * work takes (dispatch).
+ * work takes (dispatch, steal).
  */
 #ifndef __IDLE_BPF_H
 #define __IDLE_BPF_H

@@ -106,7 +106,7 @@ enum stat_id {
 	STAT_ENQ_WAKEUP,    /* enqueued because it woke up */
 	STAT_ENQ_REQUEUE,   /* enqueued for any other reason */
 	STAT_PREEMPTED,	    /* lost the CPU with slice left */
-	STAT_PREEMPT_EQUAL, /* must stay 0: victim of an equal tier */
+	STAT_PREEMPT_EQUAL, /* victim of an equal tier, by a race */
 	STAT_MIGRATE,	    /* began to run on another CPU than before */
 	STAT_MIGRATE_LLC,   /* ... below another last-level cache */
 	STAT_RT_RELEASE,    /* another class took the CPU */
@@ -355,7 +355,7 @@ struct hint {
 
 /* Which threads a memory is of; src/procdb/ says why these. */
 struct memory_key {
-	u64 program; /* inode of its file, or PROGRAM_NAMED and a number */
+	u64 program; /* inode of its file, or a number with a bit of its own */
 	u32 uid;     /* the user who started it */
 	u32 reserved;
 	u8 comm[COMM_LEN]; /* of the thread */
@@ -403,7 +403,7 @@ struct task_row {
 	u32 tier;
 	u32 served_tier;
 	u32 age;    /* wakeups seen, up to AGE_MATURE */
-	u32 weight; /* 1..10000 */
+	u32 weight; /* p->scx.weight with the factor of a rule */
 	u64 score;
 	u64 avg_runtime_ns;
 	u64 burst_ns; /* CPU time since its last wakeup */

@@ -4,8 +4,8 @@
  *
  * The first knobs.nr_packed_cpus of the machine, in the order of the loader:
  * small cores before big ones, the CPUs of a core together, then those of an
- * LLC. A task that wakes gets an idle CPU among these, preempts what runs
- * there, or waits. Once it has waited for PACK_WAIT_NS a timer wakes another
+ * LLC. A task that wakes gets an idle CPU among these, preempts what runs on
+ * any CPU, or waits. Once it has waited for PACK_WAIT_NS a timer wakes another
  * CPU for it, the next ones in that order first. 0 packs nothing.
  *
  * The loader sets the number once a second by how busy the machine is. Until it

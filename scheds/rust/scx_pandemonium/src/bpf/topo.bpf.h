@@ -3,7 +3,7 @@
  * topo: which CPUs share a cache?
  *
  * The loader reads the machine and fills the topology maps before it attaches;
- * here they become the contexts of CPUs and domains, with empty cpumasks.
+ * here they become the contexts of CPUs and domains, with their cpumasks.
  *
  * Not here: any choice between CPUs (idle, place, preempt).
  */

@@ -133,6 +133,7 @@ macro_rules! knob {
 }
 
 const BY_PROFILE: &str = "`--profile`";
+const BY_TURNS: &str = "`--profile`, `--adaptive-turns`";
 const BY_NONE: &str = "-";
 const MS: u64 = NSEC_PER_MSEC;
 
@@ -144,14 +145,14 @@ pub const KNOBS: &[Knob] = &[
         MS / 4,
         10 * MS,
         BY_PROFILE,
-        "shortest slice, however many tasks wait"
+        "shortest slice of a crowd, and of a niced-down task"
     ),
     knob!(
         turn_min_ns,
         Unit::Ms,
         MS / 4,
         10 * MS,
-        BY_PROFILE,
+        BY_TURNS,
         "to what a slice falls while tasks wait, as long as the latency target is in reach"
     ),
     knob!(
@@ -175,7 +176,7 @@ pub const KNOBS: &[Knob] = &[
         Unit::Ms,
         MS,
         100 * MS,
-        BY_PROFILE,
+        BY_TURNS,
         "time within which each task that waits should get its turn; a slice is this divided \
          by the tasks of a CPU, but the shortest slice at least"
     ),

@@ -18,8 +18,8 @@
  *     task: one that is ahead of the clock or niced down is served as batch
  *     (classify_served_tier()).
  *
- * Not here: where hints come from (src/rules/), when they reach a task
- * (hint.bpf.c).
+ * Not here: where hints come from (src/rules/, src/procdb/), when they reach
+ * a task (hint.bpf.c).
  */
 #ifndef __POLICY_HINT_H
 #define __POLICY_HINT_H

@@ -30,7 +30,7 @@ enum weight_consts {
 	WEIGHT_MIN = 1 << 10,
 	WEIGHT_MAX = 1 << 28,
 
-	/* Of p->static_prio: nice -20 and one above nice 19. */
+	/* Of p->static_prio: that of nice -20, and how many levels. */
 	STATIC_PRIO_MIN = 100,
 	NR_NICE_LEVELS = 40,
 
