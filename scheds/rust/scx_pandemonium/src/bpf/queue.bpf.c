@@ -48,7 +48,7 @@ static void count_waiting(struct task_ctx *taskc, u64 dsq_id)
 
 	if (!w)
 		return;
-	group = wait_age_young(w);
+	group = wait_age_group(w, taskc->account.runnable_at);
 	taskc->queue.dsq_id = dsq_id;
 	taskc->queue.group = group;
 	__sync_fetch_and_add(&w->nr[group & 1], 1);

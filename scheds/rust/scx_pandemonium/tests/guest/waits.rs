@@ -39,6 +39,30 @@ crowd starved 3 hog*40^-20 hog*1^idle
 stop INT
 ";
 
+/// The same, and every 0.1 s the one of the least gets another nice level, for which the
+/// kernel queues it anew.
+const CHANGED_SCRIPT: &str = "\
+begin
+cat >/tmp/change <<'end'
+i=0
+while :; do
+	i=$((1 - i))
+	for task in /proc/[0-9]*/task/[0-9]*; do
+		read -r words <$task/stat || continue
+		set -- ${words##*) }
+		[ ${39} = 5 ] && renice -n $i -p ${task##*/} && echo ${task##*/} >>/tmp/changed
+	done
+	usleep 100000
+done
+end
+chrt -f 1 sh /tmp/change >/dev/null 2>/tmp/err &
+change=$!
+crowd starved 4 hog*40^-20 hog*1^idle
+kill $change; cat /tmp/err
+fact nr_changed $(wc -l </tmp/changed)
+stop INT
+";
+
 /// The same where two pairs of the most weight hand the CPUs to each other and no
 /// CPU looks at a queue by itself.
 const STARVED_BY_PAIRS_SCRIPT: &str = "\
@@ -75,6 +99,17 @@ fn no_task_is_starved_by_weights() -> Result<()> {
 #[test]
 fn no_task_is_starved_by_weights_on_the_second_kernel() -> Result<()> {
     kernels::on_second(|kernel| no_weight_starves(kernel, 1, STARVED_SCRIPT))
+}
+
+#[test]
+fn no_task_is_starved_while_its_nice_level_changes() -> Result<()> {
+    let told = OURS
+        .flat(&kernels::first()?, 1)?
+        .with_program("chrt")?
+        .run(CHANGED_SCRIPT)?;
+    println!("changes: {}", told.one::<u32>("nr_changed")?);
+    crowd::check(&told, "starved", STARVED_MAX)?;
+    told.check_stops()
 }
 
 #[test]

@@ -7,12 +7,16 @@
  * tasks that came later. To stamp and search all of them is too costly.
  *
  * How: the waiting tasks are counted in two groups, an older one that no task
- * joins any more and a younger one. Once the older one is empty the younger
- * takes its place and a new one opens: the next generation. All tasks of a
- * group had come when it closed. If some of them are there @thresh_ns after
- * that, they have waited for at least as long. This is CoDel's idea of a
- * standing queue (Nichols and Jacobson 2012): not how many wait counts, but how
- * long.
+ * joins any more which begins to wait, and a younger one. Once the older one is
+ * empty the younger takes its place and a new one opens: the next generation.
+ * All tasks of a group had begun to wait when it closed. If some of them are
+ * there @thresh_ns after that, they have waited for at least as long. This is
+ * CoDel's idea of a standing queue (Nichols and Jacobson 2012): not how many
+ * wait counts, but how long.
+ *
+ * A change of its nice level, class, affinity or cgroup takes a waiting task
+ * out of its queue and back. It keeps its age: its group is the older one if it
+ * began to wait before that closed.
  *
  * Limits:
  *   - It is never wrong, but late: a task may have waited up to twice the
@@ -23,6 +27,8 @@
  *     looked at and the factor of two is that of the longer threshold.
  *   - Tasks are counted until they run: one that is on its way in a local DSQ
  *     still counts.
+ *   - A task that moves to another queue is noticed there @thresh_ns after
+ *     that one's older group closed: one that moves on sooner each time is not.
  *   - It is arithmetic, no alarm: a wait is noticed when a CPU looks.
  *
  * Not here: which task of the older group is served (rescue.bpf.c).
@@ -38,7 +44,7 @@ static inline u32 wait_age_nr(const struct waiters *w)
 	return w->nr[0] + w->nr[1];
 }
 
-/* Return the group that a task joins which begins to wait: 0 or 1. */
+/* Return the group of a task that begins to wait now: 0 or 1. */
 static inline u32 wait_age_young(const struct waiters *w)
 {
 	return w->generation & 1;
@@ -48,6 +54,18 @@ static inline u32 wait_age_young(const struct waiters *w)
 static inline u32 wait_age_old(const struct waiters *w)
 {
 	return !(w->generation & 1);
+}
+
+/*
+ * Return the group of a task that is queued now and began to wait at @since.
+ *
+ * The older one takes it back also when it is empty: it may have been the last.
+ */
+static inline u32 wait_age_group(const struct waiters *w, u64 since)
+{
+	bool is_old = (s64)(since - w->closed_at) <= 0;
+
+	return is_old ? wait_age_old(w) : wait_age_young(w);
 }
 
 /* Return whether the younger group should take the place of the older. */
