@@ -52,18 +52,16 @@ static void set_vtime(struct task_ctx *taskc, u64 vtime)
 
 /*
  * Return the vtime of @taskc within what may be owed to it and by it. A factor
- * of its weight does not bring it nearer to the clock, where it would have to
- * wait for tasks that it goes before otherwise.
+ * of its weight does not bring it nearer to the clock: it would have to wait.
  */
 static u64 bounded_vtime(const struct task_ctx *taskc,
 			 const struct llc_ctx *llcc)
 {
 	u64 clock = READ_ONCE(llcc->share.clock.avg_vruntime);
 	/*
-	 * Credit is for tasks that use it for a fast answer. A batch task that
-	 * slept gets to the front once, and so does a new one, unless it was
-	 * let through the gate. Batch work that did not sleep was kept waiting
-	 * and may be owed as much as any.
+	 * Credit is for a fast answer. A batch task that slept gets to the
+	 * front once, and so does a new one that was not let through the gate.
+	 * Batch work that did not sleep was kept waiting and is owed all of it.
 	 */
 	bool is_brief = taskc->classify.tier == TIER_BATCH
 				? taskc->classify.is_waking
@@ -88,33 +86,36 @@ static u32 feasible_weight(const struct task_ctx *taskc,
 				     llcc->topo.nr_cpus);
 }
 
+/* Return whether @taskc is due more than one CPU. */
+static bool is_due_more_than_cpu(const struct task_ctx *taskc)
+{
+	struct llc_ctx *llcc = lookup_llc(taskc->share.llc_idx);
+
+	return llcc && feasible_weight(taskc, llcc) < taskc->share.weight;
+}
+
 static void leave_clock(struct task_ctx *taskc)
 {
 	u32 weight = taskc->share.counted_weight;
-	u64 vtime = taskc->share.vtime;
-	struct llc_ctx *llcc;
+	struct llc_ctx *llcc = weight ? lookup_llc(taskc->share.llc_idx) : NULL;
 
-	if (!weight)
-		return;
 	taskc->share.counted_weight = 0;
-	llcc = lookup_llc(taskc->share.llc_idx);
 	if (!llcc)
 		return;
 
 	bpf_spin_lock(&llcc->share.lock);
-	clock_leave(&llcc->share.clock, vtime, weight);
+	clock_leave(&llcc->share.clock, taskc->share.vtime, weight);
 	bpf_spin_unlock(&llcc->share.lock);
 }
 
 /* Let the clock of @llcc count the task of @taskc, which no clock counts. */
 static void enter_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
-	u64 vtime = taskc->share.vtime;
 	u32 weight = feasible_weight(taskc, llcc);
 
 	taskc->share.counted_weight = weight;
 	bpf_spin_lock(&llcc->share.lock);
-	clock_join(&llcc->share.clock, vtime, weight);
+	clock_join(&llcc->share.clock, taskc->share.vtime, weight);
 	bpf_spin_unlock(&llcc->share.lock);
 }
 
@@ -135,19 +136,17 @@ static void move_llc(struct task_ctx *taskc, struct llc_ctx *llcc)
 	u32 runnable_weight = taskc->group.counted_weight;
 	bool is_counted = taskc->share.counted_weight;
 	struct llc_ctx *old_llcc;
-	u64 old_clock, clock;
+	u64 shift;
 
-	/* It leaves the old clock at the vtime that it had by that clock. */
+	/* At the vtime that it had by the old clock. */
 	leave_clock(taskc);
 	old_llcc = lookup_llc(taskc->share.llc_idx);
 	if (old_llcc) {
 		group_leave(taskc, old_llcc);
-		old_clock = old_llcc->share.clock.avg_vruntime;
-		clock = llcc->share.clock.avg_vruntime;
-		taskc->share.vtime =
-			vtime_rebase(taskc->share.vtime, old_clock, clock);
-		taskc->share.turn_vtime =
-			vtime_rebase(taskc->share.turn_vtime, old_clock, clock);
+		shift = vtime_rebase(0, old_llcc->share.clock.avg_vruntime,
+				     llcc->share.clock.avg_vruntime);
+		taskc->share.vtime += shift;
+		taskc->share.turn_vtime += shift;
 	}
 	taskc->share.llc_idx = llcc->topo.idx;
 	group_join(taskc, llcc, runnable_weight);
@@ -269,10 +268,9 @@ __hidden void share_sleep(struct task_ctx *taskc, struct llc_ctx *llcc)
 	group_leave(taskc, llcc);
 	taskc->share.is_sleeping = 1;
 	/*
-	 * Its lag is that behind the others, whose average is what it comes
-	 * back to. Behind an average that it is part of itself it would be
-	 * less, by as much for each sleep: enough for two tasks that wake each
-	 * other to stay near the clock whatever they use.
+	 * Its lag is that behind the others, to whose average it comes back.
+	 * Behind one that it is part of it would be less, by as much for each
+	 * sleep: two that wake each other would stay near it whatever they use.
 	 */
 	taskc->share.vlag = llcc->share.clock.avg_vruntime - taskc->share.vtime;
 	taskc->share.slept_at_served = llcc->share.clock.served;
@@ -309,17 +307,19 @@ __hidden u64 share_rank(const struct task_ctx *taskc)
 {
 	u64 vtime = taskc->slice.turn_is_over ? taskc->share.vtime
 					      : taskc->share.turn_vtime;
+	enum tier tier = taskc->classify.served_tier;
 
-	return vtime_rank(vtime, taskc->classify.served_tier,
-			  taskc->classify.is_admitted);
+	/* It cannot make up for a wait: it goes first until it had a CPU. */
+	if (tier == TIER_BATCH && is_due_more_than_cpu(taskc))
+		vtime -= HEAD_START_WHOLE_CPU_NS;
+	return vtime_rank(vtime, tier, taskc->classify.is_admitted);
 }
 
 __hidden u64 share_curr_rank(const struct cpu_ctx *cpuc)
 {
-	u64 ran_ns = scx_bpf_now() - cpuc->account.run_started_at;
+	s64 ran_ns = scx_bpf_now() - cpuc->account.run_started_at;
 
 	/* Stamped by another CPU, whose clock may be ahead of ours. */
-	if ((s64)ran_ns < 0)
-		ran_ns = 0;
-	return cpuc->account.rank + vtime_charge(ran_ns, cpuc->account.weight);
+	return cpuc->account.rank +
+	       vtime_charge(ran_ns > 0 ? ran_ns : 0, cpuc->account.weight);
 }

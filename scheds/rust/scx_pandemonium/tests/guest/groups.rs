@@ -271,11 +271,10 @@ stop INT
 ";
 
 /// Of hogs of the same weight the least has this part of the most.
-const LIGHT_EVEN: f64 = 0.8;
+const LIGHT_EVEN: f64 = 0.93;
 
-/// A hog that is due more than a CPU has so much of one; the rest is what others in its
-/// domain are owed.
-const HEAVY_MIN_NS: f64 = 0.85 * 2e9;
+/// A hog that is due more than a CPU has so much of one; two in one domain are due that.
+const HEAVY_MIN_NS: f64 = 0.90 * 2e9;
 
 /// `nr_heavy` tasks that are due more than a CPU each leave the others to all hogs alike,
 /// in whichever domain these are.

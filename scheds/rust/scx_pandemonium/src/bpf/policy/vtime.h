@@ -43,6 +43,8 @@ enum vtime_consts {
 	/* What a tier is worth against the one below, see vtime_rank(). */
 	HEAD_START_INTERACTIVE_NS = 2 * NSEC_PER_MSEC,
 	HEAD_START_LAT_CRITICAL_NS = 4 * NSEC_PER_MSEC,
+	/* What it is worth to be due more than a CPU, see share_rank(). */
+	HEAD_START_WHOLE_CPU_NS = 4 * NSEC_PER_MSEC,
 	/* What a task may owe, see vtime_cap_debt(). */
 	DEBT_TURN_NS = 4 * NSEC_PER_MSEC,
 	DEBT_MAX_NS = 200 * NSEC_PER_MSEC,
