@@ -65,21 +65,17 @@ static u64 handed_on_ns(const struct cpu_ctx *cpuc, u64 now)
 
 __hidden bool handoff_is_due(const struct task_ctx *taskc,
 			     const struct task_ctx *wakerc,
-			     struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-			     bool is_sync)
+			     struct cpu_ctx *cpuc, bool is_sync)
 {
+	/* That of the wakee's last CPU may be another. */
+	struct llc_ctx *llcc = lookup_llc(cpuc->topo.llc_idx);
 	u64 now = taskc->account.runnable_at;
 	u64 soon_ns = is_sync ? HANDOFF_SYNC_MAX_NS : HANDOFF_UNASKED_MAX_NS;
 
-	if (taskc->classify.avg_runtime_ns > HANDOFF_SYNC_MAX_NS ||
+	if (!llcc || taskc->classify.avg_runtime_ns > HANDOFF_SYNC_MAX_NS ||
 	    !sleeps_within(wakerc, cpuc, soon_ns, now))
 		return false;
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) || queue_nr_own(cpuc))
-		return false;
-	/* That of the wakee's last CPU may be another. */
-	if (nr_llcs > 1)
-		llcc = lookup_llc(cpuc->topo.llc_idx);
-	if (!llcc)
 		return false;
 	if (!queue_nr_waiting(cpuc, llcc))
 		return true;

@@ -28,7 +28,7 @@
  *	since it asked ops.dispatch() which task should have it.
  */
 bool handoff_is_due(const struct task_ctx *taskc, const struct task_ctx *wakerc,
-		    struct cpu_ctx *cpuc, struct llc_ctx *llcc, bool is_sync);
+		    struct cpu_ctx *cpuc, bool is_sync);
 
 /*
  * @cpuc's CPU, that we are on, is handed over at @now. If the waker goes on all

@@ -136,6 +136,7 @@ void BPF_STRUCT_OPS(pandemonium_cpu_release, s32 cpu,
 	preempt_cpu_release(cpu);
 }
 
+/* Without this one and the next the kernel ends a scheduler at each hotplug. */
 void BPF_STRUCT_OPS(pandemonium_cpu_online, s32 cpu)
 {
 	topo_cpu_online(cpu);

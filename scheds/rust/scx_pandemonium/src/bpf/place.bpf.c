@@ -167,14 +167,14 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 		return prev_cpu;
 
 	if (may_hand_off && is_sync &&
-	    handoff_is_due(taskc, wakerc, cpuc, llcc, true))
+	    handoff_is_due(taskc, wakerc, cpuc, true))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
 	cpu = claim_idle(p, prev_cpu);
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 
-	if (may_hand_off && handoff_is_due(taskc, wakerc, cpuc, llcc, false))
+	if (may_hand_off && handoff_is_due(taskc, wakerc, cpuc, false))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
 	cpu = preempt_claim_cpu(p, taskc, prev_cpu, llcc->topo.idx);

@@ -291,11 +291,11 @@ __hidden void slice_update_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 				bool is_idle)
 {
 	cpuc->slice.is_idle = is_idle;
-	/* What was to end its idleness must not end a run. */
 	if (!is_idle)
+		/* What was to end its idleness must not end a run. */
 		slice_clear_end(cpuc);
-	/* Idle though tasks wait: the kernel may not come to ask it. */
-	if (is_idle && queue_nr_waiting(cpuc, llcc))
+	else if (queue_nr_waiting(cpuc, llcc))
+		/* Idle though tasks wait: the kernel may not come to ask it. */
 		slice_end_in(cpuc, scx_bpf_now(), IDLE_PATIENCE_NS);
 }
 
