@@ -3,6 +3,7 @@
 #include "dispatch.bpf.h"
 #include "account.bpf.h"
 #include "classify.bpf.h"
+#include "newidle.bpf.h"
 #include "pack.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -13,11 +14,6 @@
 #include "steal.bpf.h"
 #include "policy/deficit.h"
 #include "policy/vtime.h"
-
-enum dispatch_consts {
-	/* When an idle CPU looks again for a task that is on its way. */
-	LOOK_SOON_NS = 100 * NSEC_PER_USEC,
-};
 
 /* Take the first task of @dsq_id that @cpuc's CPU may run; count it as @id. */
 static bool serve(struct cpu_ctx *cpuc, u64 dsq_id, enum stat_id id)
@@ -170,12 +166,6 @@ static bool look_again(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
 	       (serve_any(cpuc) || steal_any(cpuc, llcc, now));
 }
 
-/* The CPU of @cpuc, which goes or stays idle, expects a task. */
-static void look_soon(struct cpu_ctx *cpuc)
-{
-	slice_end_in(cpuc, scx_bpf_now(), LOOK_SOON_NS);
-}
-
 /* Return whether idle @cpu was claimed: it is off the mask of idle CPUs. */
 static bool is_claimed(s32 cpu)
 {
@@ -204,7 +194,7 @@ static void find_nothing(struct cpu_ctx *cpuc)
 	if (is_claimed(cpu))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	else if (cpuc->dispatch.is_awaiting)
-		look_soon(cpuc);
+		newidle_look_soon(cpuc);
 }
 
 /*
@@ -281,81 +271,4 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		keep_running(prev, prevc, cpuc, llcc, now);
 	else if (!look_again(cpuc, llcc, now))
 		find_nothing(cpuc);
-}
-
-/*
- * Return whether a task was queued since @cpuc's CPU, now idle, looked for
- * work.
- *
- * Not every task that waits is work for this CPU: it may not be allowed here.
- * What was there when the CPU looked is no reason to look again, else it would
- * never get to rest. So two answers are needed: the count of the own queue,
- * which is always work for this CPU, and for the domains the number of tasks
- * that were ever queued there, which says what is new.
- */
-static bool missed_work(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
-{
-	if (queue_nr_own(cpuc) &&
-	    scx_bpf_dsq_nr_queued(queue_own(cpuc->topo.cpu)))
-		return true;
-	if (nr_llcs == 1 && !queue_nr_interactive(llcc) &&
-	    !queue_nr_batch(llcc))
-		return false;
-	return queue_nr_inserts() != cpuc->dispatch.seen_inserts;
-}
-
-/*
- * Return whether the kernel left a task behind on @cpuc's CPU, which goes idle.
- *
- * While a CPU is not active, since it comes or goes, the kernel does not call
- * ops.dispatch() for it. With SCX_OPS_ENQ_LAST it does not keep a task whose
- * slice ends there either: it puts it into the local DSQ, goes idle, and wakes
- * for it no more. No task is left on a CPU that dies.
- */
-static bool left_task(struct cpu_ctx *cpuc)
-{
-	return cpuc->account.is_stopped &&
-	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpuc->topo.cpu);
-}
-
-/*
- * The kernel has updated the idle mask: a task that is queued after this finds
- * the CPU idle and kicks it, and what was queued before is seen here.
- *
- * NOTE: a CPU that dies must not kick, not even itself: the interrupt that
- * carries out its kicks is gone already, the kick would stay pending, and with
- * it every later one of that CPU once it is back.
- */
-__hidden void dispatch_update_idle(s32 cpu, bool is_idle)
-{
-	struct cpu_ctx *cpuc = lookup_cpu(cpu);
-	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
-
-	if (!llcc)
-		return;
-	slice_update_idle(cpuc, llcc, is_idle);
-	if (!is_idle)
-		return;
-	/*
-	 * A task that took what ran here last for a victim would get before the
-	 * one to which this CPU is given next, or real-time work.
-	 */
-	preempt_withdraw(cpuc, llcc);
-	if (cpuc->slice.is_offline) {
-		/* Nothing comes here: the kernel leaves it in the idle mask. */
-		scx_bpf_test_and_clear_cpu_idle(cpu);
-		if (left_task(cpuc))
-			scx_bpf_kick_cpu(cpu, 0);
-	} else if (preempt_is_granted(cpuc)) {
-		/*
-		 * One did so while that went to sleep, and is on its way. To
-		 * others this CPU is not idle: they would wait behind it.
-		 */
-		scx_bpf_test_and_clear_cpu_idle(cpu);
-		look_soon(cpuc);
-	} else if (left_task(cpuc) || missed_work(cpuc, llcc)) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	} else if (cpuc->dispatch.is_awaiting) {
-		look_soon(cpuc);
-	}
 }

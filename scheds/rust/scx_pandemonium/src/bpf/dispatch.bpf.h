@@ -5,7 +5,8 @@
  * Called when the local DSQ of a CPU is empty and its task sleeps or has used
  * up its slice. Takes from the queues in the order given at the function.
  *
- * Not here: where tasks enter the queues (place).
+ * Not here: where tasks enter the queues (place), what a CPU that found nothing
+ * may have missed (newidle).
  */
 #ifndef __DISPATCH_BPF_H
 #define __DISPATCH_BPF_H
@@ -14,11 +15,5 @@
 
 /* ops.dispatch(). */
 void dispatch_cpu(s32 cpu, struct task_struct *prev);
-
-/*
- * ops.update_idle(): @cpu goes idle, or is idle no more. A task that was queued
- * while it was on its way there is found now.
- */
-void dispatch_update_idle(s32 cpu, bool is_idle);
 
 #endif /* __DISPATCH_BPF_H */

@@ -20,6 +20,7 @@
  *   queue	where do tasks wait, and in which order?
  *   slice	how long does a run last, and what ends it?
  *   dispatch	what does a CPU run next?
+ *   newidle	did a CPU that goes idle miss a task?
  *   steal	what does a CPU take from another domain?
  *   rescue	which task has waited too long?
  *   frequency	how fast does a CPU have to be?
@@ -41,6 +42,7 @@
 #include "dump.bpf.h"
 #include "frequency.bpf.h"
 #include "idle.bpf.h"
+#include "newidle.bpf.h"
 #include "pack.bpf.h"
 #include "place.bpf.h"
 #include "preempt.bpf.h"
@@ -127,7 +129,7 @@ void BPF_STRUCT_OPS(pandemonium_stopping, struct task_struct *p, bool runnable)
 
 void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)
 {
-	dispatch_update_idle(cpu, idle);
+	newidle_update_idle(cpu, idle);
 }
 
 void BPF_STRUCT_OPS(pandemonium_cpu_release, s32 cpu,
@@ -283,6 +285,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "handoff.bpf.c"
 #include "hint.bpf.c"
 #include "idle.bpf.c"
+#include "newidle.bpf.c"
 #include "pack.bpf.c"
 #include "place.bpf.c"
 #include "preempt.bpf.c"
