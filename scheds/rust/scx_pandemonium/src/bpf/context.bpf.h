@@ -173,6 +173,10 @@ struct dispatch_llc {
 	u32 deficit; /* see policy/deficit.h */
 };
 
+struct newidle_llc {
+	s32 last_cpu; /* that went idle; before Linux 6.16 */
+};
+
 /* All CPUs of a domain write to all but the first two members. */
 struct llc_ctx {
 	struct topo_llc topo;
@@ -183,6 +187,7 @@ struct llc_ctx {
 	struct queue_llc queue OWN_CACHE_LINE;
 	struct classify_llc classify OWN_CACHE_LINE;
 	struct dispatch_llc dispatch OWN_CACHE_LINE;
+	struct newidle_llc newidle;
 };
 
 _Static_assert(__builtin_offsetof(struct llc_ctx, share) % CACHE_LINE_SIZE == 0,

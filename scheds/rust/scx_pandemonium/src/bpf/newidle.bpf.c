@@ -41,7 +41,8 @@ static bool left_task(struct cpu_ctx *cpuc)
 
 /*
  * The kernel has updated the idle mask: a task that is queued after this finds
- * the CPU idle and kicks it, and what was queued before is seen here.
+ * the CPU idle and kicks it, and what was queued before is seen here. Where the
+ * kernel does that later, see newidle_last_cpu().
  *
  * NOTE: a CPU that dies must not kick, not even itself: the interrupt that
  * carries out its kicks is gone already, the kick would stay pending, and with
@@ -57,6 +58,9 @@ __hidden void newidle_update_idle(s32 cpu, bool is_idle)
 	slice_update_idle(cpuc, llcc, is_idle);
 	if (!is_idle)
 		return;
+	if (MASK_FOLLOWS_CALLBACK)
+		/* A barrier too: before the look at what was queued. */
+		__sync_lock_test_and_set(&llcc->newidle.last_cpu, cpu);
 	/*
 	 * A task that took what ran here last for a victim would get before the
 	 * one to which this CPU is given next, or real-time work.

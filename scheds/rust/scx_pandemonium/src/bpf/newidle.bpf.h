@@ -21,6 +21,12 @@ enum newidle_consts {
 };
 
 /*
+ * Whether the kernel updates the idle mask after ops.update_idle() only. The
+ * verifier drops what stands behind this where it does not.
+ */
+#define MASK_FOLLOWS_CALLBACK (LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 16, 0))
+
+/*
  * ops.update_idle(): @cpu goes idle, or is idle no more. A task that was queued
  * while it was on its way there is found now.
  */
@@ -30,6 +36,27 @@ void newidle_update_idle(s32 cpu, bool is_idle);
 static __always_inline void newidle_look_soon(struct cpu_ctx *cpuc)
 {
 	slice_end_in(cpuc, scx_bpf_now(), LOOK_SOON_NS);
+}
+
+/*
+ * @p was queued in @llcc, and no idle CPU was found. Return the last CPU there
+ * that went idle, if it is still and may run @p, or -EBUSY: it may have looked
+ * at the queues before, and not be in the idle mask yet.
+ */
+static __always_inline s32 newidle_last_cpu(const struct task_struct *p,
+					    const struct llc_ctx *llcc)
+{
+	struct cpu_ctx *cpuc;
+	s32 cpu;
+
+	if (!MASK_FOLLOWS_CALLBACK)
+		return -EBUSY;
+	cpu = READ_ONCE(llcc->newidle.last_cpu);
+	cpuc = lookup_cpu(cpu);
+	if (!cpuc || !READ_ONCE(cpuc->slice.is_idle) ||
+	    cpuc->slice.is_offline || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return -EBUSY;
+	return cpu;
 }
 
 #endif /* __NEWIDLE_BPF_H */

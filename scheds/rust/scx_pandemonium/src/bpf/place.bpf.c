@@ -6,6 +6,7 @@
 #include "compositor.bpf.h"
 #include "handoff.bpf.h"
 #include "idle.bpf.h"
+#include "newidle.bpf.h"
 #include "pack.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -290,8 +291,10 @@ static s32 claim_for_queued(struct task_struct *p, struct task_ctx *taskc,
 	if (scx_bpf_test_and_clear_cpu_idle(cpu))
 		return cpu;
 	if (!is_movable)
-		return -EBUSY;
+		return newidle_last_cpu(p, llcc);
 	target = idle_pick_cpu(p, cpu);
+	if (target < 0)
+		target = newidle_last_cpu(p, llcc);
 	if (target < 0 && nr_caches > 1)
 		idle_bound_wait(p, taskc, llcc);
 	return target;
