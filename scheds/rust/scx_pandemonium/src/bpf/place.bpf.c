@@ -71,11 +71,13 @@ static void become_runnable(struct task_struct *p, struct task_ctx *taskc,
 
 /*
  * Give @p, from ops.select_cpu(), to @cpu on the way that @path names; cpuc is
- * the CPU that we are on. Return @cpu.
+ * the CPU that we are on. Return @cpu. Inline, having too many parameters for a
+ * function: where clang drops one, Linux 7.3 expects it on the stack.
  */
-static s32 place_on(struct task_struct *p, struct task_ctx *taskc,
-		    struct cpu_ctx *cpuc, struct llc_ctx *llcc, s32 cpu,
-		    enum stat_id path)
+static __always_inline s32 place_on(struct task_struct *p,
+				    struct task_ctx *taskc,
+				    struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+				    s32 cpu, enum stat_id path)
 {
 	/* The local DSQ is that of the CPU that ops.select_cpu() returns. */
 	insert_local(p, taskc, SCX_DSQ_LOCAL,

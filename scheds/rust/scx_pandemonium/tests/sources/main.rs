@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a compiler does not miss, held by a look at the sources: no knob without
 //! a reader, no counter without a writer and a meaning, no timer that is taken to
-//! run though the kernel refused to start it, and (in `rooms`) what ARCHITECTURE.md
-//! promises of the BPF rooms.
+//! run though the kernel refused to start it, (in `rooms`) what ARCHITECTURE.md
+//! promises of the BPF rooms, and (in `object`) what kernels ask of the BPF object.
 
 use anyhow::{Context, Result, ensure};
 
 use crate::c::places;
 
 mod c;
+mod object;
 mod rooms;
 
 /// Shows what is set without deciding by it, and sets the defaults.
