@@ -33,6 +33,10 @@ const COMMAND_LINE_PATH: &str = "/proc/cmdline";
 const ISOLCPUS: &str = "isolcpus=";
 const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
 
+/// The kernel's build, where it says whether it is for real-time work.
+const VERSION_PATH: &str = "/proc/sys/kernel/version";
+const REAL_TIME: &str = "PREEMPT_RT";
+
 /// In the file of the lockdown: BPF may not read the kernel's memory.
 const LOCKED_DOWN: &str = "[confidentiality]";
 
@@ -94,6 +98,7 @@ struct State {
     words: Vec<String>,
     isolated: String,
     lockdown: String,
+    version: String,
     /// Capabilities of this process, a bit each.
     caps: u64,
 }
@@ -118,6 +123,7 @@ impl State {
             words,
             isolated: fs::read_to_string(ISOLATED_PATH).unwrap_or_default(),
             lockdown: fs::read_to_string(LOCKDOWN_PATH).unwrap_or_default(),
+            version: fs::read_to_string(VERSION_PATH).unwrap_or_default(),
             caps: status.map_or(u64::MAX, |status| status.capeff),
         }
     }
@@ -152,6 +158,13 @@ impl State {
                     .to_owned(),
             );
         }
+        if self.version.contains(REAL_TIME) {
+            reasons.push(
+                "the kernel is built with PREEMPT_RT, and such kernels refuse the BPF timers by \
+                 which slices end: boot one without"
+                    .to_owned(),
+            );
+        }
         reasons
     }
 }
@@ -165,6 +178,7 @@ mod tests {
             words: Vec::new(),
             isolated: "\n".to_owned(),
             lockdown: "none [integrity] confidentiality\n".to_owned(),
+            version: "#1 SMP PREEMPT_DYNAMIC Debian 6.18.15-1 (2026-03-12)\n".to_owned(),
             caps: u64::MAX,
         }
     }
@@ -185,6 +199,10 @@ mod tests {
             isolated: "1-3\n".to_owned(),
             ..usual()
         };
+        let real_time = State {
+            version: "#1 SMP PREEMPT_RT Debian 6.18.15-1 (2026-03-12)\n".to_owned(),
+            ..usual()
+        };
         // As of a partition of a cpuset, which the kernel minds as little.
         let other = State {
             words: vec!["something else".to_owned()],
@@ -195,6 +213,7 @@ mod tests {
             (without(&[21, 39]), "CAP_BPF is missing"),
             (without(&[21, 38, 39]), "CAP_PERFMON and CAP_BPF is missing"),
             (locked, "lockdown=integrity"),
+            (real_time, "built with PREEMPT_RT"),
             (isolated, "CPUs 1-3 are isolated"),
             (other, "the kernel says: something else"),
         ] {
