@@ -226,7 +226,10 @@ fn updated_apt(cache: &Path) -> Result<PrivateApt> {
     Ok(apt)
 }
 
-/// Fetch `package`, which holds the kernel `release`.
+/// Fetch `package`, which holds the kernel `release`, or stands for what does.
+///
+/// From 6.19 on the image is in a package of its own, and the configuration in a third,
+/// which is offered for the newest kernels only; in 7.2 both moved out of `/boot`.
 fn fetch(
     apt: &PrivateApt,
     cache: &Path,
@@ -238,11 +241,8 @@ fn fetch(
     let unpacked = holder.path().join("unpacked");
     let boot = unpacked.join("boot");
     let image = boot.join(format!("vmlinuz-{release}"));
-    // From 6.19 on the image is in a package of its own.
-    for package in [package, &format!("linux-binary-{release}")] {
-        if image.is_file() {
-            break;
-        }
+    let config = boot.join(format!("config-{release}"));
+    let add = |package: &str| -> Result<()> {
         let bar = progress::bytes(format!("downloading {package}"), apt.size_bytes(package)?);
         let deb = apt.download(package, holder.path(), |nr_bytes| {
             bar.set_position(nr_bytes)
@@ -251,12 +251,34 @@ fn fetch(
         let step = progress::step(format!("unpacking Linux {release}"));
         debian_packages::unpack(&deb, &unpacked)?;
         step.finish_and_clear();
+        let modules = unpacked.join("usr/lib/modules").join(release);
+        move_there(&modules.join("vmlinuz"), &image)?;
+        move_there(&modules.join("config"), &config)
+    };
+    add(package)?;
+    if !image.is_file() {
+        add(&format!("linux-binary-{release}"))?;
+    }
+    if !config.is_file() {
+        // A kernel can do without.
+        let _ = add(&format!("linux-base-{release}"));
     }
     Kernel::from_path(&image)?;
     // The name appears only once everything below it is complete.
     let target = kernels.join(release);
     fs::rename(&boot, &target).map_err(|e| Error::at("writing", &target, e))?;
     Ok(())
+}
+
+/// Move the file at `from` to `to`, if there is one.
+fn move_there(from: &Path, to: &Path) -> Result<()> {
+    if !from.is_file() {
+        return Ok(());
+    }
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent).map_err(|e| Error::at("making", parent, e))?;
+    }
+    fs::rename(from, to).map_err(|e| Error::at("writing", to, e))
 }
 
 /// The release in the name of a cloud kernel's package.
