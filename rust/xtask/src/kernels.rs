@@ -90,7 +90,6 @@ pub fn main(args: &Args) -> Result<()> {
     let mut rows = Vec::new();
     let offer = Offer::fetch()?;
     let holder = tempfile::tempdir().context("making a directory")?;
-    let lender = Kernel::find(None)?;
     for release in offer.newest_of_each_series()? {
         if !is_wanted(&release, &args.only) {
             continue;
@@ -104,6 +103,7 @@ pub fn main(args: &Args) -> Result<()> {
         }
         rows.push(match offer.kernel(&release) {
             Ok(kernel) if kernel.config().is_none() => {
+                let lender = Kernel::find(None)?;
                 let kernel = lend_config(&lender, &kernel, holder.path())?;
                 let row = try_on(&kernel, &tests, &workspace, &tools)?;
                 Row {
