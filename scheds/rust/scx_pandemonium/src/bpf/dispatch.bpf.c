@@ -198,17 +198,18 @@ static void find_nothing(struct cpu_ctx *cpuc)
 }
 
 /*
- * Return whether the task of @prevc goes before @rank, and still would after
- * one more least slice.
+ * Return whether the task of @prevc, of @llcc, goes before @rank, and still
+ * would after one more least slice.
  *
  * Tasks that take turns have used the same once each had its own, but for a few
  * microseconds. These must not give the last one a second turn.
  */
-static bool stays_before(const struct task_ctx *prevc, u64 rank)
+static bool stays_before(const struct task_ctx *prevc,
+			 const struct llc_ctx *llcc, u64 rank)
 {
 	u64 ahead = vtime_charge(knobs.slice_min_ns, prevc->share.weight);
 
-	return vtime_before(share_rank(prevc) + ahead, rank);
+	return vtime_before(share_rank(prevc, llcc) + ahead, rank);
 }
 
 /*
@@ -257,7 +258,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 
 	choose(&best, cpuc, &nr, prevc);
 	if (prevc && may_stay && best.dsq_id &&
-	    stays_before(prevc, best.rank)) {
+	    stays_before(prevc, llcc, best.rank)) {
 		count_service(llcc, !nr.batch || prevc->classify.served_tier ==
 							 TIER_BATCH);
 		keep_running(prev, prevc, cpuc, llcc, now);

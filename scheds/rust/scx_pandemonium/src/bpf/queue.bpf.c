@@ -72,7 +72,7 @@ __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 {
 	count_waiting(taskc, dsq_id);
 	scx_bpf_dsq_insert_vtime(p, dsq_id, classify_slice_ns(taskc),
-				 share_rank(taskc), enq_flags);
+				 share_rank(taskc, llcc), enq_flags);
 	/* To no other CPU is it news that a task waits in an own queue. */
 	if (dsq_id >> DSQ_KIND_SHIFT != DSQ_KIND_OWN)
 		__sync_fetch_and_add(&llcc->queue.nr_inserts, 1);

@@ -86,14 +86,6 @@ static u32 feasible_weight(const struct task_ctx *taskc,
 				     llcc->topo.nr_cpus);
 }
 
-/* Return whether @taskc is due more than one CPU. */
-static bool is_due_more_than_cpu(const struct task_ctx *taskc)
-{
-	struct llc_ctx *llcc = lookup_llc(taskc->share.llc_idx);
-
-	return llcc && feasible_weight(taskc, llcc) < taskc->share.weight;
-}
-
 static void leave_clock(struct task_ctx *taskc)
 {
 	u32 weight = taskc->share.counted_weight;
@@ -143,8 +135,8 @@ static void move_llc(struct task_ctx *taskc, struct llc_ctx *llcc)
 	old_llcc = lookup_llc(taskc->share.llc_idx);
 	if (old_llcc) {
 		group_leave(taskc, old_llcc);
-		shift = vtime_rebase(0, old_llcc->share.clock.avg_vruntime,
-				     llcc->share.clock.avg_vruntime);
+		shift = llcc->share.clock.avg_vruntime -
+			old_llcc->share.clock.avg_vruntime;
 		taskc->share.vtime += shift;
 		taskc->share.turn_vtime += shift;
 	}
@@ -303,14 +295,16 @@ __hidden void share_disable(struct task_ctx *taskc)
 		group_leave(taskc, llcc);
 }
 
-__hidden u64 share_rank(const struct task_ctx *taskc)
+__hidden u64 share_rank(const struct task_ctx *taskc,
+			const struct llc_ctx *llcc)
 {
 	u64 vtime = taskc->slice.turn_is_over ? taskc->share.vtime
 					      : taskc->share.turn_vtime;
 	enum tier tier = taskc->classify.served_tier;
 
-	/* It cannot make up for a wait: it goes first until it had a CPU. */
-	if (tier == TIER_BATCH && is_due_more_than_cpu(taskc))
+	/* Due more than a CPU, it cannot make up for a wait: it goes first. */
+	if (tier == TIER_BATCH &&
+	    feasible_weight(taskc, llcc) < taskc->share.weight)
 		vtime -= HEAD_START_WHOLE_CPU_NS;
 	return vtime_rank(vtime, tier, taskc->classify.is_admitted);
 }

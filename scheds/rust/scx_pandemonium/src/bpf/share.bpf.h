@@ -63,10 +63,10 @@ void share_disable(struct task_ctx *taskc);
 void share_set_weight(struct task_struct *p);
 
 /*
- * Return the rank at which a task is queued, policy/vtime.h: that of the place
- * it had if its turn is not over.
+ * Return the rank at which a task of @llcc is queued, policy/vtime.h: that of
+ * the place it had if its turn is not over.
  */
-u64 share_rank(const struct task_ctx *taskc);
+u64 share_rank(const struct task_ctx *taskc, const struct llc_ctx *llcc);
 
 /* Return the rank by now of what runs on @cpuc's CPU. */
 u64 share_curr_rank(const struct cpu_ctx *cpuc);
