@@ -12,6 +12,7 @@ use std::io::Read;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::ptr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -495,6 +496,10 @@ fn configure(
 
     let ops = skel.struct_ops.pandemonium_ops_mut();
     ops.exit_dump_len = opts.exit_dump_len;
+    // Before Linux 6.19 there is none, and the library would warn of it.
+    if !compat::struct_has_field("sched_ext_ops", "cgroup_set_idle").unwrap_or(false) {
+        ops.cgroup_set_idle = ptr::null_mut();
+    }
     // An older kernel rejects a flag that it does not know; those are 0 here.
     // The kernel would put a task that cannot migrate on the CPU where it is, and
     // takes one for such that loses its CPU to a higher class. And it would leave a
@@ -527,7 +532,7 @@ fn knobs_of(knobs: &mut types::knobs) -> &mut knobs {
     const { assert!(size_of::<types::knobs>() == size_of::<knobs>()) }
     // SAFETY: both types are made from the same C struct of integers, and the
     // reference lives as long as the one it is made from.
-    unsafe { &mut *std::ptr::from_mut(knobs).cast() }
+    unsafe { &mut *ptr::from_mut(knobs).cast() }
 }
 
 /// Change those of `knobs` that are to be others. The BPF half may read one while

@@ -166,6 +166,28 @@ __hidden void cgroup_set_weight(struct cgroup *cgrp, u32 cpu_weight)
 		group_set_weight(ref->idx, weight_of_cgroup(cpu_weight), false);
 }
 
+/* Let the cgroup of @idx weigh what the kernel's own scheduler goes by. */
+static void take_shares(u32 idx)
+{
+	u64 *task_group = bpf_map_lookup_elem(&task_groups, &idx);
+	struct task_group *tg = NULL;
+	u32 weight;
+
+	if (!task_group || !*task_group || !bpf_core_field_exists(tg->shares))
+		return;
+	weight = shares_of(*task_group);
+	if (weight != group_own_weight(idx))
+		group_set_weight(idx, weight, weight <= WEIGHT_IDLE);
+}
+
+__hidden void cgroup_set_idle(struct cgroup *cgrp)
+{
+	struct group_ref *ref = bpf_cgrp_storage_get(&group_refs, cgrp, 0, 0);
+
+	if (ref && ref->is_own)
+		take_shares(ref->idx);
+}
+
 /*
  * Look whether cpu.idle of any cgroup was written. The loader asks every two
  * seconds: ops.cgroup_set_idle() is of 6.19, and a trampoline on the function
@@ -175,24 +197,10 @@ __hidden void cgroup_set_weight(struct cgroup *cgrp, u32 cpu_weight)
 SEC("syscall")
 int cgroup_look_for_idle(void *unused)
 {
-	struct task_group *tg = NULL;
-	u64 *task_group;
-	u32 weight;
 	u32 i;
 
-	if (!bpf_core_field_exists(tg->shares))
-		return 0;
-
-	bpf_for(i, 1, READ_ONCE(last_group) + 1) {
-		task_group = bpf_map_lookup_elem(&task_groups, &i);
-		if (!task_group)
-			break;
-		if (!*task_group)
-			continue;
-		weight = shares_of(*task_group);
-		if (weight != group_own_weight(i))
-			group_set_weight(i, weight, weight <= WEIGHT_IDLE);
-	}
+	bpf_for(i, 1, READ_ONCE(last_group) + 1)
+		take_shares(i);
 	return 0;
 }
 

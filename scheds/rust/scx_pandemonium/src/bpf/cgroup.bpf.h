@@ -26,6 +26,9 @@ void cgroup_exit(struct cgroup *cgrp);
 /* ops.cgroup_set_weight(): @cgrp has another weight. */
 void cgroup_set_weight(struct cgroup *cgrp, u32 cpu_weight);
 
+/* ops.cgroup_set_idle(), since 6.19: cpu.idle of @cgrp was written. */
+void cgroup_set_idle(struct cgroup *cgrp);
+
 /* The task of @taskc, which is not runnable yet, is in @cgrp. */
 void cgroup_init_task(struct task_ctx *taskc, struct cgroup *cgrp);
 

@@ -212,6 +212,11 @@ void BPF_STRUCT_OPS(pandemonium_cgroup_set_weight, struct cgroup *cgrp,
 	cgroup_set_weight(cgrp, weight);
 }
 
+void BPF_STRUCT_OPS(pandemonium_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	cgroup_set_idle(cgrp);
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
 {
 	s32 err = topo_init();
@@ -262,6 +267,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 	       .cgroup_exit	= (void *)pandemonium_cgroup_exit,
 	       .cgroup_move	= (void *)pandemonium_cgroup_move,
 	       .cgroup_set_weight = (void *)pandemonium_cgroup_set_weight,
+	       .cgroup_set_idle	= (void *)pandemonium_cgroup_set_idle,
 	       .init		= (void *)pandemonium_init,
 	       .exit		= (void *)pandemonium_exit,
 	       .timeout_ms	= 10000,
