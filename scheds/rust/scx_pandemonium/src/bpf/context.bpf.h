@@ -34,6 +34,7 @@ struct share_task {
 	u32 counted_weight;  /* its part of that clock's weight_sum */
 	u32 nice_weight;     /* of its nice level */
 	u32 plain_weight;    /* what its cgroup makes of that */
+	u32 last_weight;     /* the same at its last charge; 0: none */
 	u32 weight;	     /* what it is charged by: that with its factor */
 };
 

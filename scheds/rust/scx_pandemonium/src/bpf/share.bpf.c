@@ -4,6 +4,7 @@
 #include "boost.bpf.h"
 #include "group.bpf.h"
 #include "policy/classify.h"
+#include "policy/hierarchy.h"
 #include "policy/hint.h"
 #include "policy/vtime.h"
 #include "policy/weight.h"
@@ -26,11 +27,14 @@ static u32 own_weight(const struct task_ctx *taskc)
 /*
  * The task of @taskc is runnable in @llcc: its weight is what its nice level,
  * its cgroup and its demand entitle it to, beside all that is runnable @now.
+ * For a run that ends, @last is what it was at the end of the last one.
  */
-static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc, u64 now)
+static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc, u32 last,
+			 u64 now)
 {
 	u32 weight = group_weight(taskc, own_weight(taskc));
 
+	weight = part_charged_weight(last, weight);
 	taskc->share.plain_weight = weight;
 	taskc->share.weight = boost_weight(taskc, weight);
 	group_count_load(taskc, llcc, weight, now);
@@ -192,7 +196,7 @@ __noinline int share_become_runnable(struct task_ctx *taskc __arg_nonnull,
 	join_llc(taskc, llcc);
 	group_join(taskc, llcc, own_weight(taskc));
 	boost_become_runnable(taskc, llcc);
-	renew_weight(taskc, llcc, now);
+	renew_weight(taskc, llcc, 0, now);
 	if (!taskc->share.counted_weight)
 		set_vtime(taskc, bounded_vtime(taskc, llcc));
 	join_clock(taskc, llcc);
@@ -226,7 +230,8 @@ __noinline int share_charge(struct task_ctx *taskc __arg_nonnull, u32 llc_idx,
 		return -ENOENT;
 	join_llc(taskc, llcc);
 	boost_count(taskc, llcc, ran_ns, now);
-	renew_weight(taskc, llcc, now);
+	renew_weight(taskc, llcc, taskc->share.last_weight, now);
+	taskc->share.last_weight = taskc->share.plain_weight;
 	step = vtime_charge(ran_ns, taskc->share.weight);
 	old_weight = taskc->share.counted_weight;
 	taskc->share.vtime += step;
@@ -282,6 +287,7 @@ __hidden void share_set_weight(struct task_struct *p)
 		return;
 	leave_clock(taskc);
 	taskc->share.nice_weight = nice_weight(p);
+	taskc->share.last_weight = 0;
 	if (taskc->group.counted_weight)
 		group_join(taskc, llcc, own_weight(taskc));
 }

@@ -36,16 +36,14 @@ void share_stay_runnable(struct task_ctx *taskc, struct llc_ctx *llcc);
 
 /*
  * It got a CPU of @llcc, perhaps one of another domain than it waited in, and
- * perhaps on a way on which the kernel calls neither ops.select_cpu() nor
- * ops.enqueue().
+ * perhaps without ops.select_cpu() and ops.enqueue().
  */
 void share_running(struct task_ctx *taskc, struct llc_ctx *llcc);
 
 /*
  * It ran for @ran_ns on a CPU of domain @llc_idx, until @now: it is charged for
  * that, and the clock moves on. What it is still owed above the bound is lost.
- * Unless it @stays runnable, the clock counts it no more. Return 0 or a
- * negative error.
+ * Unless it @stays runnable, no clock counts it. Return 0 or a negative error.
  */
 int share_charge(struct task_ctx *taskc, u32 llc_idx, u64 ran_ns, u64 now,
 		 bool stays);

@@ -73,6 +73,38 @@ fn weights_of(groups: &[(u32, u32)], in_first: usize) -> Vec<u32> {
     weights
 }
 
+/// A task of ten hogs in a cgroup, and a task of nice -20 in the root that runs for a
+/// moment: the run that ends just then costs twice as much as it should, not nine times.
+#[test]
+fn a_moment_of_great_weight_is_not_charged_for_a_whole_run() {
+    let of_hog = |in_root: u32| {
+        let (hogs, outer) = (
+            10 * i64::from(NICE_0),
+            i64::from(NICE_0) + i64::from(in_root),
+        );
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe {
+            let part = part_of(part_of(part_whole(), NICE_0, outer), NICE_0, hogs);
+            part_weight(part, hogs + i64::from(in_root))
+        }
+    };
+    let charged = |last, weight| {
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe { part_charged_weight(last, weight) }
+    };
+    let heavy = of_nice(-20) as u32;
+    let (alone, beside) = (of_hog(0), of_hog(heavy));
+    assert!(beside < alone / 8, "{beside} of {alone}");
+    assert_eq!(charged(alone, beside), alone / 2);
+    // It has what it had at the end of the next run.
+    assert_eq!(charged(alone / 2, alone), alone);
+    // A change that stays counts in full after four.
+    let last = (0..4).fold(alone, |last, _| charged(last, beside));
+    assert_eq!(last, beside);
+    // The first run has none before it.
+    assert_eq!(charged(0, beside), beside);
+}
+
 /// [`weight_consts_WEIGHT_MIN`], as a float.
 const WEIGHT_LEAST: f64 = weight_consts_WEIGHT_MIN as f64;
 

@@ -19,6 +19,7 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::share::{bench, metric};
+use crate::support::crowd;
 use crate::support::kernels;
 use crate::support::told::Told;
 
@@ -313,6 +314,47 @@ fn a_task_that_is_due_more_than_a_cpu_makes_its_domain_no_fuller_than_that() -> 
 #[test]
 fn two_tasks_that_are_due_more_than_a_cpu_each_do_not_either() -> Result<()> {
     heavy(2)
+}
+
+/// Hogs in a cgroup beside a task of nice -20 in the root, as a kworker of high priority is.
+const WORKER_SCRIPT: &str = "\
+cd /sys/fs/cgroup
+echo +cpu > cgroup.subtree_control
+mkdir hogs
+begin
+(echo 0 > hogs/cgroup.procs; agent crowd 3 hog*16) >/tmp/hogs &
+agent crowd 3 worker*1^-20 >/tmp/worker
+wait $!
+for name in hogs worker; do
+	while read -r member; do
+		fact $name $member
+	done </tmp/$name
+done
+stop INT
+";
+
+/// The longest wait of a hog: 17 to 25 ms with seeds 1 to 4.
+const HOG_WAIT_MAX: Duration = Duration::from_millis(35);
+
+/// The hog with the least CPU time has this part of what the one with the most has.
+const HOGS_EVEN: f64 = 0.88;
+
+/// A hog is not charged ten times for its run because a task of great weight woke at the
+/// end of it.
+#[test]
+fn a_moment_of_great_weight_elsewhere_does_not_set_hogs_back() -> Result<()> {
+    let told = OURS.flat(&kernels::first()?, 4)?.run(WORKER_SCRIPT)?;
+    crowd::check(&told, "worker", HOG_WAIT_MAX)?;
+    let hogs = crowd::check(&told, "hogs", HOG_WAIT_MAX)?;
+    let (least, most) = hogs
+        .iter()
+        .fold((Duration::MAX, Duration::ZERO), |(least, most), hog| {
+            (least.min(hog.cpu), most.max(hog.cpu))
+        });
+    told.check(least >= most.mul_f64(HOGS_EVEN), || {
+        format!("equal hogs got {least:?} to {most:?}")
+    })?;
+    told.check_stops()
 }
 
 fn idle(kernel: &Kernel) -> Result<()> {

@@ -19,6 +19,7 @@
  *
  * Limits:
  *   - A part is a multiple of 1/2^24: less than that counts as WEIGHT_MIN.
+ *   - A weight that falls to a tenth has got there after four runs.
  *   - A cgroup whose runnable tasks are too few to use its part leaves the rest
  *     to all others by their weights, not first to those near to it in the
  *     hierarchy.
@@ -63,6 +64,23 @@ static inline u32 part_weight(u64 part, s64 runnable_weight)
 	if (runnable_weight <= 0)
 		return WEIGHT_MIN;
 	return weight_clamp((fine * (u64)runnable_weight) >> PART_FINE_SHIFT);
+}
+
+/*
+ * Return the weight by which a task is charged for a run, at the end of which
+ * it is entitled to @weight. At the end of the run before it was @last; 0 if
+ * there is none.
+ *
+ * The sums are those of the moment. What wakes for a moment with a great weight
+ * in another cgroup, such as a kworker of nice -20, makes a part small just
+ * when it preempts; the run before it would cost ten times what it should. So a
+ * weight falls by no more than half at a time. It rises to anything. That of a
+ * wakeup does not count: of many tasks that wake together the first is entitled
+ * to all, for a moment.
+ */
+static inline u32 part_charged_weight(u32 last, u32 weight)
+{
+	return weight < last / 2 ? last / 2 : weight;
 }
 
 #endif /* __POLICY_HIERARCHY_H */

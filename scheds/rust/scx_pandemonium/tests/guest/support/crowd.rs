@@ -10,6 +10,7 @@
 //!   none for 5 ms, again and again.
 //! - `builder` works for 50 ms and sleeps for 5 ms, again and again.
 //! - `brief` works for 1 ms and sleeps for 3 ms, again and again.
+//! - `worker` works for 100 us and sleeps for 4 ms, as a kworker with something to do.
 //! - `wave` sleeps until all of its kind wake at the same moment, works for 20 ms
 //!   and is asleep for more than 200 ms before the next.
 //! - `pipe` and `futex` are pairs: two tasks that wake each other without a
@@ -73,6 +74,10 @@ const BUILDER: Habit = Habit {
 const BRIEF: Habit = Habit {
     burst: Duration::from_millis(1),
     pause: Pause::For(Duration::from_millis(3)),
+};
+const WORKER: Habit = Habit {
+    burst: Duration::from_micros(100),
+    pause: Pause::For(Duration::from_millis(4)),
 };
 /// Twelve of them for each CPU use 48% of it; so the last one is done, even
 /// beside hogs, in time to sleep for 200 ms.
@@ -167,6 +172,7 @@ fn hire(kind: &str, plan: Plan) -> Result<JoinHandle<Result<Member>>> {
         }
         "builder" => BUILDER,
         "brief" => BRIEF,
+        "worker" => WORKER,
         "wave" => WAVE,
         "pipe" => return hire_pipe_pair("pipe", Duration::ZERO, plan),
         "uneven" => return hire_pipe_pair("uneven", UNEVEN_BURST, plan),
