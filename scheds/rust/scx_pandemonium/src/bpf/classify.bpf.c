@@ -10,13 +10,6 @@
 #include "policy/vtime.h"
 
 enum classify_room_consts {
-	NEW_TASK_INTERVAL_NS = 50 * NSEC_PER_MSEC,
-	NEW_TASK_RUNTIME_NS = 1 * NSEC_PER_MSEC,
-	/*
-	 * One long pause must not hide that a task wakes often otherwise, so
-	 * no interval counts for more than this.
-	 */
-	INTERVAL_MAX_NS = 250 * NSEC_PER_MSEC,
 	/*
 	 * How far ahead of the clock a task may be and still go before batch
 	 * work: the clock is as coarse as the runs that move it.
@@ -84,7 +77,7 @@ static void update_tier(struct task_ctx *taskc)
 	set_tier(taskc,
 		 classify_tier(seen->age, seen->score, own_score,
 			       seen->avg_runtime_ns, seen->wake_interval_ns,
-			       seen->burst_ns, knobs.cpu_bound_thresh_ns,
+			       seen->burst_ns, classify_burst_max_ns(taskc),
 			       knobs.lat_cri_thresh_high,
 			       knobs.lat_cri_thresh_low));
 }

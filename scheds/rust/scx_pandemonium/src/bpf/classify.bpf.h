@@ -84,14 +84,21 @@ u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
 void classify_running(struct task_struct *p, struct task_ctx *taskc,
 		      struct llc_ctx *llcc, bool has_waited);
 
-/*
- * Return whether the task of @taskc works for longer between two sleeps than an
- * interactive one does.
- */
+/* Return the CPU time between two sleeps above which @taskc is batch work. */
+static inline u64 classify_burst_max_ns(const struct task_ctx *taskc)
+{
+	return classify_burst_max(
+		taskc->classify.age, taskc->classify.avg_runtime_ns,
+		taskc->classify.avg_sleep_ns, knobs.cpu_bound_thresh_ns);
+}
+
+/* Return whether @taskc works for longer than that, now or on average. */
 static inline bool classify_is_long(const struct task_ctx *taskc)
 {
-	return taskc->classify.burst_ns > knobs.cpu_bound_thresh_ns ||
-	       taskc->classify.avg_runtime_ns > knobs.cpu_bound_thresh_ns;
+	u64 most_ns = classify_burst_max_ns(taskc);
+
+	return taskc->classify.burst_ns > most_ns ||
+	       taskc->classify.avg_runtime_ns > most_ns;
 }
 
 /*

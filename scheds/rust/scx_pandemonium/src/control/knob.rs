@@ -186,7 +186,8 @@ pub const KNOBS: &[Knob] = &[
         MS,
         100 * MS,
         BY_NONE,
-        "CPU time between two sleeps from which a task is batch work"
+        "CPU time between two sleeps from which a task is batch work; twice that if it sleeps for \
+         two thirds of its time"
     ),
     knob!(
         lag_max_ns,

@@ -72,6 +72,23 @@ fn a_task_that_never_sleeps_is_batch_once_its_burst_is_long() {
 }
 
 #[test]
+fn a_task_that_mostly_sleeps_may_work_for_longer() {
+    let most_ms = |age, runtime_ms: u64, sleep_ms: u64| {
+        // SAFETY: pure arithmetic on its arguments.
+        unsafe { classify_burst_max(age, runtime_ms * MSEC, sleep_ms * MSEC, CPU_BOUND_NS) / MSEC }
+    };
+    let (young, mature) = (classify_consts_AGE_MATURE - 1, classify_consts_AGE_MATURE);
+    assert_eq!(most_ms(mature, 17, 83), 32, "the main thread of a browser");
+    assert_eq!(
+        most_ms(mature, 20, 39),
+        16,
+        "works for more than a third of its time"
+    );
+    assert_eq!(most_ms(mature, 50, 5), 16, "a compiler's job");
+    assert_eq!(most_ms(young, 17, 83), 16, "may be anything yet");
+}
+
+#[test]
 fn a_wait_for_a_cpu_does_not_make_a_frame_batch_work() {
     let (interval_ns, age) = (70 * MSEC, classify_consts_AGE_MATURE);
     // SAFETY: pure arithmetic on its arguments.

@@ -26,12 +26,12 @@
  * Limits:
  *   - It is known how a task behaves, not what it is for: a daemon that wakes
  *     for 20 us or less is latency critical, however seldom it wakes, since
- *     intervals count for 250 ms at most (classify.bpf.c). That is harmless:
- *     what a tier gives is bounded by CPU time (vtime.h).
- *   - A frame that takes longer than the threshold of a burst is batch work for
- *     the rest of it, unless its program is known as a compositor
- *     (compositor.h). If that is the average, the task is batch work from the
- *     start.
+ *     intervals count for INTERVAL_MAX_NS at most. That is harmless: what a
+ *     tier gives is bounded by CPU time (vtime.h).
+ *   - A frame that takes longer than the threshold of a burst, or twice that if
+ *     the pauses are long, is batch work for the rest of it, unless its program
+ *     is known as a compositor (compositor.h). If that is the average, the task
+ *     is batch work from the start.
  *   - A hog that sleeps now and then, with shorter bursts than that, is
  *     interactive; its share of the CPU is what holds it (share.bpf.c).
  *   - Two wakeups are needed before a task counts (four in a surge), four until
@@ -60,6 +60,19 @@ enum classify_consts {
 
 	/* A task with a rhythm of its own sleeps for 1 of so many parts. */
 	OWN_SLEEP_PART = 4,
+
+	/* What a new task is taken for. */
+	NEW_TASK_INTERVAL_NS = 50 * NSEC_PER_MSEC,
+	NEW_TASK_RUNTIME_NS = 1 * NSEC_PER_MSEC,
+
+	/*
+	 * One long pause must not hide that a task wakes often otherwise, so
+	 * no interval counts for more than this.
+	 */
+	INTERVAL_MAX_NS = 250 * NSEC_PER_MSEC,
+
+	/* One that sleeps for so many times as long as it works is no hog. */
+	IDLE_SLEEP_FACTOR = 2,
 
 	/* A run shorter than this counts as this long. */
 	RUNTIME_FLOOR_NS = 10 * NSEC_PER_USEC,
@@ -145,10 +158,27 @@ static inline u64 classify_own_score(u64 avg_runtime_ns, u64 avg_sleep_ns,
 }
 
 /*
+ * Return the CPU time between two sleeps above which a task is batch work, from
+ * the averages of both and the threshold of a burst.
+ *
+ * It is twice the threshold for a task that sleeps for two thirds of its time:
+ * the main thread of a browser lays a page out for 30 ms when there is input,
+ * and then waits for more. A compiler's job hardly sleeps.
+ */
+static inline u64 classify_burst_max(u32 age, u64 avg_runtime_ns,
+				     u64 avg_sleep_ns, u64 cpu_bound_thresh_ns)
+{
+	if (age >= AGE_MATURE &&
+	    avg_sleep_ns >= IDLE_SLEEP_FACTOR * avg_runtime_ns)
+		return 2 * cpu_bound_thresh_ns;
+	return cpu_bound_thresh_ns;
+}
+
+/*
  * Return the tier of a task.
  *
- *   1. Its open burst is above @cpu_bound_thresh_ns: batch. It works now,
- *	whatever it did before.
+ *   1. Its open burst is above @burst_max_ns: batch. It works now, whatever it
+ *	did before.
  *   2. Its average runtime is above that: batch. It will work.
  *   3. Fewer than AGE_GATE wakeups seen: interactive, provisionally. The gate
  *	in classify.bpf.c withholds the privileges until it has shown more.
@@ -159,13 +189,12 @@ static inline u64 classify_own_score(u64 avg_runtime_ns, u64 avg_sleep_ns,
  */
 static inline enum tier classify_tier(u32 age, u64 score, u64 own_score,
 				      u64 avg_runtime_ns, u64 wake_interval_ns,
-				      u64 open_burst_ns,
-				      u64 cpu_bound_thresh_ns, u64 thresh_high,
-				      u64 thresh_low)
+				      u64 open_burst_ns, u64 burst_max_ns,
+				      u64 thresh_high, u64 thresh_low)
 {
-	if (open_burst_ns > cpu_bound_thresh_ns)
+	if (open_burst_ns > burst_max_ns)
 		return TIER_BATCH;
-	if (age >= AGE_GATE && avg_runtime_ns > cpu_bound_thresh_ns)
+	if (age >= AGE_GATE && avg_runtime_ns > burst_max_ns)
 		return TIER_BATCH;
 	if (age < AGE_GATE)
 		return TIER_INTERACTIVE;
