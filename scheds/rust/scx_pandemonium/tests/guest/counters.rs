@@ -66,8 +66,8 @@ const LOADS: &[Load] = &[
     },
     Load {
         name: "sleepers",
-        groups: "brief*24 hog*4",
-        wanted: &[("nr_serve_deficit", AtLeast(10))],
+        groups: "brief*48 hog*4",
+        wanted: &[("nr_serve_deficit", AtLeast(40))],
     },
     // Two domains share four of them evenly, and one alone has them now and then:
     // the CPUs of the other are idle when they are free to leave.
