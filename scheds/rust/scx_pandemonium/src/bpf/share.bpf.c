@@ -27,7 +27,7 @@ static u32 own_weight(const struct task_ctx *taskc)
 /*
  * The task of @taskc is runnable in @llcc: its weight is what its nice level,
  * its cgroup and its demand entitle it to, beside all that is runnable @now.
- * For a run that ends, @last is what it was at the end of the last one.
+ * For a run that ends, @last is what it was at the end of the last one, or 0.
  */
 static void renew_weight(struct task_ctx *taskc, struct llc_ctx *llcc, u32 last,
 			 u64 now)
