@@ -16,6 +16,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use anyhow::{Result, ensure};
+
 use crate::clock::{NSEC_PER_MSEC, NSEC_PER_SEC, now_ns};
 use crate::system::CpuMap;
 
@@ -26,9 +28,11 @@ use crate::system::CpuMap;
 const PHASE_MAX_NS: u64 = 20 * NSEC_PER_MSEC;
 
 /// Time to raise threads and processes before the first load, in nanoseconds.
-const SETUP_NS: u64 = 60 * NSEC_PER_MSEC;
+/// Most of it is for a process that has run other scenarios: to fork it and lock
+/// its memory takes 75 ms in an emulated guest, to enter a cgroup 40.
+const SETUP_NS: u64 = 180 * NSEC_PER_MSEC;
 /// The same, for each CPU: the number of threads grows with it.
-const SETUP_PER_CPU_NS: u64 = 3 * NSEC_PER_MSEC;
+const SETUP_PER_CPU_NS: u64 = 15 * NSEC_PER_MSEC;
 
 /// Starts lie on multiples of this, in nanoseconds: whole ticks at any tick rate,
 /// so that only the seed decides how a load meets the tick.
@@ -148,6 +152,19 @@ impl Session {
         self.to_ns - self.from_ns
     }
 
+    /// Fail if the threads that were to be there before the measurement begins
+    /// have just been started. They would work off what they missed, and be late.
+    pub fn ensure_set_up(&self) -> Result<()> {
+        let late_ns = now_ns().saturating_sub(self.from_ns);
+        ensure!(
+            late_ns == 0,
+            "not all threads were there when the measurement began, but {} ms later; is the \
+             machine busy with something else?",
+            late_ns.div_ceil(NSEC_PER_MSEC)
+        );
+        Ok(())
+    }
+
     /// Number of background tasks: `count`, or none without load.
     pub fn nr_load(&self, count: usize) -> usize {
         if self.no_load { 0 } else { count }
@@ -218,6 +235,24 @@ mod tests {
             let met = quarters.iter().filter(|&&is_met| is_met).count();
             assert!(met >= 3, "load {nth}: {quarters:?}");
         }
+    }
+
+    #[test]
+    fn a_set_up_that_ends_after_the_measurement_began_is_an_error() {
+        let params = Params {
+            cpus: 1,
+            seconds: None,
+            seed: 1,
+            inject_ns: 0,
+            no_load: false,
+            with_cost: false,
+            fifo: false,
+        };
+        let mut session = Session::new(&params, Arc::default(), 0, 1.0);
+        session.ensure_set_up().unwrap();
+        session.from_ns = now_ns() - NSEC_PER_MSEC;
+        let error = session.ensure_set_up().unwrap_err().to_string();
+        assert!(error.contains(" ms later"), "{error}");
     }
 
     #[test]

@@ -112,7 +112,9 @@ impl Hogs {
         let session = session.for_process();
         Process::start(|| {
             group.map_or(Ok(()), Group::enter)?;
-            Self::spawn(&session, count, 0)?.join()
+            let hogs = Self::spawn(&session, count, 0)?;
+            session.ensure_set_up()?;
+            hogs.join()
         })
     }
 

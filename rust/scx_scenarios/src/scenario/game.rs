@@ -116,7 +116,9 @@ fn start_game(
     let session = session.for_process();
     Process::start(|| {
         group.map_or(Ok(()), cgroup::Group::enter)?;
-        thread::join(game.spawn(&session)?)?
+        let game = game.spawn(&session)?;
+        session.ensure_set_up()?;
+        thread::join(game)?
     })
 }
 

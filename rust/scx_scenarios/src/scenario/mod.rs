@@ -344,6 +344,7 @@ impl Snapshot {
 /// Wait until the measurement has passed; findings with what the machine did
 /// meanwhile.
 fn measure(session: &Session) -> Result<Findings> {
+    session.ensure_set_up()?;
     clock::sleep_until_ns(session.from_ns);
     let before = snapshot(session)?;
     clock::sleep_until_ns(session.to_ns);
