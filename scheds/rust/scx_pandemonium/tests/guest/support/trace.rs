@@ -79,7 +79,12 @@ impl EventCount {
 
     fn trigger(&self, text: &str) -> Result<()> {
         let path = format!("{EVENTS}/{}/trigger", self.event);
-        fs::write(path, text).with_context(|| format!("counting {}", self.event))
+        fs::write(path, text).with_context(|| {
+            format!(
+                "counting {}: has the kernel CONFIG_HIST_TRIGGERS?",
+                self.event
+            )
+        })
     }
 }
 
