@@ -259,9 +259,10 @@ fn fetch(
     if !image.is_file() {
         add(&format!("linux-binary-{release}"))?;
     }
-    if !config.is_file() {
-        // A kernel can do without.
-        let _ = add(&format!("linux-base-{release}"));
+    // A kernel can do without.
+    let with_config = format!("linux-base-{release}");
+    if !config.is_file() && apt.size_bytes(&with_config).is_ok() {
+        add(&with_config)?;
     }
     Kernel::from_path(&image)?;
     // The name appears only once everything below it is complete.
