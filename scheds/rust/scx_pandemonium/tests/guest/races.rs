@@ -61,10 +61,11 @@ const COMING_SECONDS: u32 = 20;
 
 /// The watchdog goes by the host's time, which other guests have a part of. CPUs go
 /// and come back once all workers of the load have begun. Beside less load a domain then
-/// does so again and again: the thread that brings up a CPU shares it with nothing.
+/// does so again and again: the thread that brings up a CPU shares it with nothing. That
+/// load is in a cpuset whose CPUs change; in a partition Linux 6.18 would die of that.
 const SCRIPT: &str = "\
 export SCX_TIMEOUT_MS=10000
-echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+echo +cpu +cpuset >/sys/fs/cgroup/cgroup.subtree_control
 begin
 agent load $SECONDS $NR_CPUS churn >/tmp/load &
 load=$!
@@ -89,11 +90,16 @@ wait $unrest || give_up 'the unrest failed'
 wait $load || give_up 'the load failed'
 wait $stress
 fact stress_code $?
-stress-ng -t $COMING_SECONDS -f 2 --affinity 2 --affinity-delay 1 --futex 1 --switch 1 \
-	>/tmp/stress 2>&1 &
+cpuset=/sys/fs/cgroup/cpuset
+mkdir $cpuset
+(echo 0 >$cpuset/cgroup.procs; exec stress-ng -t $COMING_SECONDS -f 2 \\
+	--affinity 2 --affinity-delay 1 --futex 1 --switch 1) >/tmp/stress 2>&1 &
 stress=$!
 nr_domain_cycles=0
 while is_running $stress; do
+	first=$((nr_domain_cycles % 2))
+	echo $first-$((NR_CPUS / 2 + first)) >$cpuset/cpuset.cpus ||
+		give_up 'the cpuset did not change'
 	for is_online in 0 1; do
 		for i in $(seq $((NR_CPUS / 2)) $((NR_CPUS - 1))); do
 			echo $is_online >/sys/devices/system/cpu/cpu$i/online ||
