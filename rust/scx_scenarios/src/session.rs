@@ -152,8 +152,8 @@ impl Session {
         self.to_ns - self.from_ns
     }
 
-    /// Fail if the threads that were to be there before the measurement begins
-    /// have just been started. They would work off what they missed, and be late.
+    /// Fail if the measurement has begun: threads that start only now would work
+    /// off what they missed, and all their events would be late.
     pub fn ensure_set_up(&self) -> Result<()> {
         let late_ns = now_ns().saturating_sub(self.from_ns);
         ensure!(
