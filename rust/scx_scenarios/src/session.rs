@@ -206,6 +206,20 @@ fn mix(seed: u64, nth: u64) -> u64 {
 mod tests {
     use super::*;
 
+    /// A second on one CPU, without time for the loads before it.
+    fn session() -> Session {
+        let params = Params {
+            cpus: 1,
+            seconds: None,
+            seed: 3,
+            inject_ns: 0,
+            no_load: false,
+            with_cost: false,
+            fifo: false,
+        };
+        Session::new(&params, Arc::default(), 0, 1.0)
+    }
+
     #[test]
     fn a_seed_always_gives_the_same_shifts() {
         let shifts = |seed| (0..16).map(|nth| phase_ns(seed, nth)).collect::<Vec<_>>();
@@ -239,16 +253,7 @@ mod tests {
 
     #[test]
     fn a_set_up_that_ends_after_the_measurement_began_is_an_error() {
-        let params = Params {
-            cpus: 1,
-            seconds: None,
-            seed: 1,
-            inject_ns: 0,
-            no_load: false,
-            with_cost: false,
-            fifo: false,
-        };
-        let mut session = Session::new(&params, Arc::default(), 0, 1.0);
+        let mut session = session();
         session.ensure_set_up().unwrap();
         session.from_ns = now_ns() - NSEC_PER_MSEC;
         let error = session.ensure_set_up().unwrap_err().to_string();
@@ -257,16 +262,7 @@ mod tests {
 
     #[test]
     fn draws_stay_between_their_bounds_and_differ_by_load() {
-        let params = Params {
-            cpus: 1,
-            seconds: None,
-            seed: 3,
-            inject_ns: 0,
-            no_load: false,
-            with_cost: false,
-            fifo: false,
-        };
-        let session = Session::new(&params, Arc::default(), 0, 1.0);
+        let session = session();
         let mut first = session.draws();
         let mut second = session.for_process().draws();
         let numbers: Vec<u64> = (0..100).map(|_| first.between(50, 150)).collect();
