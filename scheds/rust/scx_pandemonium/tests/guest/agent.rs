@@ -2,7 +2,7 @@
 //! What the guest may ask of this test program beside what any scheduler's tests
 //! may ask (support/agent.rs).
 //!
-//! - `wander ...`, `sleepers ...`, `leavers ...`: see idle.rs.
+//! - `wander ...`, `displaced ...`, `sleepers ...`, `leavers ...`: see idle.rs.
 //! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
 //!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
 //! - `light-load ...`: see packing.rs. `load-step ...`: see frequency.rs. `late-game ...`: see games.rs.
@@ -33,6 +33,7 @@ fn in_a_guest() -> ExitCode {
 pub fn answer(words: &[&str]) -> Option<Result<String>> {
     let answer = match words {
         ["wander", words @ ..] => idle::wander(words),
+        ["displaced", words @ ..] => idle::displaced(words),
         ["sleepers", words @ ..] => idle::sleepers(words),
         ["leavers", words @ ..] => idle::leavers(words),
         ["goes-on", words @ ..] => handoffs::goes_on(words),

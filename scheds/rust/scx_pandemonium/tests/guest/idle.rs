@@ -7,6 +7,7 @@
 //!
 //! - `wander FROM ROUNDS`: a task that sleeps and works, on CPU FROM at first,
 //!   then wherever it is put. The answer: how many rounds it ended on each CPU.
+//! - `displaced FROM ROUNDS`: the same, but each round begins on CPU FROM.
 //! - `sleepers SECONDS NICE NR*WORK_US ...`: so many tasks of that priority that work
 //!   so long each time and sleep for longer, and the telemetry meanwhile.
 //! - `leavers ROUNDS CPUS`: a hog on each of the first CPUs, and a task of a
@@ -31,7 +32,7 @@ use crate::support::work::{hog, set_affinity, set_nice, spin_until};
 
 const ALL_CPUS: u64 = 0xff;
 
-/// What a wanderer does in a round. Long enough to be worth a CPU, short enough
+/// What such a task does in a round. Long enough to be worth a CPU, short enough
 /// not to become batch work.
 const WORK: Duration = Duration::from_micros(700);
 const SLEEP: Duration = Duration::from_micros(1_000);
@@ -62,23 +63,46 @@ fn this_cpu() -> Result<usize> {
     usize::try_from(cpu).context("on no CPU")
 }
 
-/// What the words after `wander` ask for.
-pub fn wander(words: &[&str]) -> Result<String> {
-    let [from, nr_rounds] = words else {
-        bail!("wander FROM ROUNDS");
-    };
-    let from: usize = from.parse()?;
-    set_affinity(0, 1 << from)?;
+/// Sleep on CPU `cpu`, and may leave it from then on.
+fn sleep_on(cpu: usize) -> Result<()> {
+    set_affinity(0, 1 << cpu)?;
     sleep(SLEEP);
-    set_affinity(0, ALL_CPUS)?;
+    set_affinity(0, ALL_CPUS)
+}
+
+/// Sleep and work so often, with `before` each time. The answer: how many rounds
+/// ended on each CPU.
+fn rounds_on_each_cpu(nr: u64, mut before: impl FnMut() -> Result<()>) -> Result<String> {
     let mut rounds = [0u64; ALL_CPUS.count_ones() as usize];
-    for _ in 0..nr_rounds.parse()? {
+    for _ in 0..nr {
+        before()?;
         sleep(SLEEP);
         spin_until(Instant::now() + WORK);
         rounds[this_cpu()?] += 1;
     }
     let words: Vec<String> = rounds.iter().map(u64::to_string).collect();
     Ok(words.join(" "))
+}
+
+/// The two numbers after `wander` and `displaced`.
+fn from_and_rounds(words: &[&str]) -> Result<(usize, u64)> {
+    let [from, nr_rounds] = words else {
+        bail!("FROM ROUNDS");
+    };
+    Ok((from.parse()?, nr_rounds.parse()?))
+}
+
+/// What the words after `wander` ask for.
+pub fn wander(words: &[&str]) -> Result<String> {
+    let (from, nr_rounds) = from_and_rounds(words)?;
+    sleep_on(from)?;
+    rounds_on_each_cpu(nr_rounds, || Ok(()))
+}
+
+/// What the words after `displaced` ask for.
+pub fn displaced(words: &[&str]) -> Result<String> {
+    let (from, nr_rounds) = from_and_rounds(words)?;
+    rounds_on_each_cpu(nr_rounds, || sleep_on(from))
 }
 
 /// What the words after `sleepers` ask for.
@@ -234,19 +258,19 @@ fn a_light_load_runs_on_the_big_cores_on_the_second_kernel() -> Result<()> {
 }
 
 /// A hog on one CPU, and a task that slept there, or beside it, when it could go elsewhere.
-/// For a few rounds only: if another task is there once, it goes on, and stays there.
+/// Each round begins there: another task that is elsewhere once would keep it away.
 const DISPLACED: &str = "\
 begin
 taskset $HOG guest-hog &
 hogs=$!
-fact rounds $(agent wander $FROM  20)
+fact rounds $(agent displaced $FROM 200)
 kill $hogs
 stop INT
 ";
 
 /// Run `DISPLACED` on `topology`: the hog on the CPU of mask `hog`, the task from CPU
 /// `from` on, which then is on CPUs `of`.
-fn displaced(topology: &str, hog: &str, from: usize, of: &[usize]) -> Result<()> {
+fn goes_elsewhere(topology: &str, hog: &str, from: usize, of: &[usize]) -> Result<()> {
     let told = OURS
         .world(&kernels::first()?, topology)?
         .with_program("taskset")?
@@ -258,13 +282,13 @@ fn displaced(topology: &str, hog: &str, from: usize, of: &[usize]) -> Result<()>
 /// Two cores of two threads.
 #[test]
 fn a_whole_core_is_better_than_the_last_cpu_beside_a_busy_thread() -> Result<()> {
-    displaced("1x1x2x2", "2", 0, &[2, 3])
+    goes_elsewhere("1x1x2x2", "2", 0, &[2, 3])
 }
 
 /// Two nodes of two domains of one CPU each.
 #[test]
 fn a_cpu_of_the_node_is_better_than_one_of_another() -> Result<()> {
-    displaced("2x2x1x1", "8", 3, &[2])
+    goes_elsewhere("2x2x1x1", "8", 3, &[2])
 }
 
 /// Two L2 domains of four CPUs each. Eight of the sleepers are latency critical, the
