@@ -4,7 +4,8 @@
 //!
 //! *Exact* is `tests/guest/soak.rs`: a seed repeats it to the bit, and a second of the
 //! guest takes six or seven. *Races* is `tests/guest/races.rs`: CPUs run at the same
-//! time, nothing repeats, and a second is a second.
+//! time, nothing repeats, and a second is a second. *Starts* is `tests/guest/starts.rs`:
+//! the scheduler starts and ends, which takes about seven seconds each time.
 
 use std::time::{Duration, Instant};
 
@@ -25,10 +26,13 @@ pub struct Args {
     /// Seconds in which CPUs race; 0 leaves it out
     #[arg(long, value_name = "SEC", default_value_t = 600)]
     races: u32,
+    /// Starts of the scheduler, each with an end; 0 leaves it out
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    starts: u32,
     /// Machine of the races, as NODESxLLCSxCORESxTHREADS, instead of the test's own
     #[arg(long, value_name = "SHAPE")]
     topology: Option<Topology>,
-    /// What the phases of the first and the changes of the second are drawn from
+    /// What phases, and the changes of the races, are drawn from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Kernel image, instead of the one that is found or downloaded
@@ -43,11 +47,12 @@ pub struct Args {
 struct Soak {
     title: String,
     test: &'static str,
-    seconds_env: &'static str,
-    seconds: u32,
+    length_env: &'static str,
+    length: u32,
+    unit: &'static str,
 }
 
-/// Run both, whatever the first comes to.
+/// Run each, whatever the others come to.
 pub fn main(args: &Args) -> Result<()> {
     let purposes = [Purpose::Build, Purpose::Guest, Purpose::Workload];
     let tools = setup::ensure(&purposes, args.yes)?;
@@ -58,8 +63,9 @@ pub fn main(args: &Args) -> Result<()> {
         Soak {
             title: "exact".to_string(),
             test: "soak::",
-            seconds_env: "SCX_SOAK_SECONDS",
-            seconds: args.exact,
+            length_env: "SCX_SOAK_SECONDS",
+            length: args.exact,
+            unit: "s",
         },
         Soak {
             title: match args.topology {
@@ -67,17 +73,25 @@ pub fn main(args: &Args) -> Result<()> {
                 None => "races".to_string(),
             },
             test: "races::",
-            seconds_env: "SCX_RACES_SECONDS",
-            seconds: args.races,
+            length_env: "SCX_RACES_SECONDS",
+            length: args.races,
+            unit: "s",
+        },
+        Soak {
+            title: "starts".to_string(),
+            test: "starts::",
+            length_env: "SCX_STARTS",
+            length: args.starts,
+            unit: "starts",
         },
     ];
     let mut ends: Vec<(String, bool)> = Vec::new();
-    for soak in soaks.iter().filter(|soak| soak.seconds > 0) {
+    for soak in soaks.iter().filter(|soak| soak.length > 0) {
         let started = Instant::now();
         let mut command = workspace.guest_test(&tools, soak.test, &image);
         command
             .arg("--nocapture")
-            .env(soak.seconds_env, soak.seconds.to_string())
+            .env(soak.length_env, soak.length.to_string())
             .env("SCX_GUEST_SEED", args.seed.to_string());
         if let Some(topology) = args.topology {
             command.env("SCX_RACES_TOPOLOGY", topology.to_string());
@@ -91,16 +105,17 @@ pub fn main(args: &Args) -> Result<()> {
     for (end, _) in &ends {
         println!("{end}");
     }
-    ensure!(!ends.is_empty(), "both lengths are 0");
+    ensure!(!ends.is_empty(), "all lengths are 0");
     ensure!(ends.iter().all(|(_, is_ok)| *is_ok), "see above");
     Ok(())
 }
 
 fn end(soak: &Soak, seed: u64, is_ok: bool, took: Duration) -> String {
     format!(
-        "{}: {} s, seed {seed}: {}, in {} s",
+        "{}: {} {}, seed {seed}: {}, in {} s",
         soak.title,
-        soak.seconds,
+        soak.length,
+        soak.unit,
         if is_ok { "survived" } else { "FAILED" },
         took.as_secs()
     )
@@ -115,8 +130,9 @@ mod tests {
         let soak = Soak {
             title: "races on 1x2x2x1".to_string(),
             test: "races::",
-            seconds_env: "SCX_RACES_SECONDS",
-            seconds: 60,
+            length_env: "SCX_RACES_SECONDS",
+            length: 60,
+            unit: "s",
         };
         let took = Duration::from_secs(75);
         assert_eq!(
@@ -138,5 +154,6 @@ mod tests {
         assert!(read("soak.rs").contains("\"SCX_SOAK_SECONDS\""));
         assert!(read("races.rs").contains("\"SCX_RACES_SECONDS\""));
         assert!(read("races.rs").contains("\"SCX_RACES_TOPOLOGY\""));
+        assert!(read("starts.rs").contains("\"SCX_STARTS\""));
     }
 }

@@ -11,6 +11,8 @@
 //! - `SCX_PANDEMONIUM_BIN`: the program under test, such as one that was broken
 //!   on purpose to see a test fail.
 //! - `SCX_SOAK_SECONDS`: length of the soak by the guest's clock, see soak.rs.
+//! - `SCX_RACES_SECONDS`, `SCX_RACES_TOPOLOGY`: length and machine of races.rs.
+//! - `SCX_STARTS`: how often starts.rs starts and ends the scheduler.
 
 mod acceptance;
 mod affinity;
@@ -55,6 +57,7 @@ mod service;
 mod share;
 mod soak;
 mod stall;
+mod starts;
 mod stats;
 mod stop;
 mod support;

@@ -94,6 +94,23 @@ stop() {
 	fact stop_state $state
 }
 
+# kill_9: end the scheduler with SIGKILL, and tell its exit code and the time in ms
+# until the kernel is on its own.
+kill_9() {
+	kill -KILL $pid
+	now
+	killed_at=$now_ms
+	wait $pid
+	fact kill_code $?
+	until read -r state <$STATE && [ $state = disabled ]; do
+		now
+		[ $((now_ms - killed_at)) -lt 5000 ] || give_up 'still scheduling after kill -9'
+		usleep 10000
+	done
+	now
+	fact kill_ms $((now_ms - killed_at))
+}
+
 # tell KEY FILE: each line of the file is a fact.
 tell() {
 	while read -r line; do
