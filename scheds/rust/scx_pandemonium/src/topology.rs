@@ -78,6 +78,7 @@ impl Tables {
             node_idx: 0,
             is_big: 1,
             pack_rank: u32::MAX,
+            sibling: 0,
         };
         let mut cpus = vec![absent; nr_cpu_ids];
         for (id, cpu) in &topo.all_cpus {
@@ -95,6 +96,7 @@ impl Tables {
                 node_idx: u32::try_from(cpu.node_id)?,
                 is_big: u32::from(cpu.cpu_capacity >= big_capacity),
                 pack_rank: u32::MAX,
+                sibling: u32::try_from(sibling_of(topo, cpu))?,
             };
         }
         for (rank, id) in (0u32..).zip(pack_order(topo, &idx_of)) {
@@ -202,6 +204,16 @@ fn l2_indices(topo: &Topology) -> Result<BTreeMap<(usize, usize, usize), u32>> {
         .zip(0usize..)
         .map(|(key, idx)| Ok((key, u32::try_from(idx)?)))
         .collect()
+}
+
+/// The next CPU of the core of `cpu`, the first after the last; itself, if it has no other.
+fn sibling_of(topo: &Topology, cpu: &Cpu) -> usize {
+    let Some(core) = topo.all_cores.get(&cpu.core_id) else {
+        return cpu.id;
+    };
+    let mut after = core.cpus.range(cpu.id + 1..);
+    let next = after.next().or(core.cpus.first_key_value());
+    next.map_or(cpu.id, |(id, _)| *id)
 }
 
 /// Whether the L2 domain of a core says more of its neighbours than core and LLC.
@@ -485,6 +497,15 @@ mod tests {
         let ladder = changed([1, 2, 2, 1], |cpu| cpu.cpu_capacity = 1024 - 50 * cpu.id);
         let ranks: Vec<u32> = ladder.cpus.iter().map(|cpu| cpu.pack_rank).collect();
         assert_eq!(ranks, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn the_siblings_of_a_core_are_a_ring() {
+        let siblings =
+            |tables: Tables| -> Vec<u32> { tables.cpus.iter().map(|cpu| cpu.sibling).collect() };
+        assert_eq!(siblings(tables(1, 1, 3, 1)), [0, 1, 2]);
+        assert_eq!(siblings(tables(1, 2, 2, 2)), [1, 0, 3, 2, 5, 4, 7, 6]);
+        assert_eq!(siblings(tables(1, 1, 2, 4)), [1, 2, 3, 0, 5, 6, 7, 4]);
     }
 
     #[test]

@@ -181,6 +181,7 @@ struct cpu_topo {
 	u32 node_idx;  /* of its NUMA node */
 	u32 is_big;    /* 1 unless its core is one of the small ones */
 	u32 pack_rank; /* its place in the order of pack, from 0 */
+	u32 sibling;   /* the next CPU of its core; itself if there is none */
 };
 
 /*
@@ -220,6 +221,7 @@ struct topo_cpu {
 	u32 llc_idx;   /* its LLC domain */
 	u32 cache_idx; /* its last-level cache */
 	u32 l2_idx;    /* its L2 domain */
+	u32 sibling;   /* the next CPU of its core */
 };
 
 struct account_cpu {

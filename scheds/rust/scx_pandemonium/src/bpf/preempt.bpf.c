@@ -12,10 +12,7 @@ enum preempt_consts {
 	VICTIM_LLCS_MAX = 8,
 	/* CPUs of a domain that one wakeup looks at. */
 	VICTIM_TRIES_MAX = 4,
-	/*
-	 * cpuc->preempt.offered_tier holds this plus the tier while the CPU is
-	 * offered.
-	 */
+	/* While a CPU is offered, its offered_tier is this plus the tier. */
 	OFFERED = 1,
 	/* A task that usually runs for less is soon out of the way again. */
 	BRIEF_GRANT_NS = 500 * NSEC_PER_USEC,
@@ -61,27 +58,19 @@ static __always_inline struct bpf_cpumask *offered_mask(struct llc_ctx *llcc,
 	return mask;
 }
 
-static void mark_offered(struct llc_ctx *llcc, s32 cpu, u32 tier)
+static void mark_offered(struct llc_ctx *llcc, s32 cpu, u32 tier,
+			 bool is_offered)
 {
 	struct bpf_cpumask *mask = offered_mask(llcc, tier);
 
-	if (mask)
+	if (mask && is_offered)
 		bpf_cpumask_set_cpu(cpu, mask);
-}
-
-static void unmark_offered(struct llc_ctx *llcc, s32 cpu, u32 tier)
-{
-	struct bpf_cpumask *mask = offered_mask(llcc, tier);
-
-	if (mask)
+	else if (mask)
 		bpf_cpumask_clear_cpu(cpu, mask);
 }
 
-/*
- * Return whether the CPU of @cpuc runs a task that one of @tier may not
- * preempt. The offer may still be that of the task before it.
- */
-static bool runs_equal(const struct cpu_ctx *cpuc, u32 tier)
+/* Return whether the CPU of @cpuc runs a task of @tier or above. */
+static bool runs_tier(const struct cpu_ctx *cpuc, u32 tier)
 {
 	return READ_ONCE(cpuc->account.is_busy) &&
 	       READ_ONCE(cpuc->account.tier) >= tier;
@@ -132,28 +121,39 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 			 vtime_rank(preempt_vtime_on(taskc, cpuc), tier,
 				    taskc->classify.is_admitted)))
 		return false;
-	if (runs_equal(cpuc, tier))
+	if (runs_tier(cpuc, tier))
 		return false;
 	if (!__sync_bool_compare_and_swap(&cpuc->preempt.offered_tier, offer,
 					  0))
 		return false;
 
-	unmark_offered(llcc, cpuc->topo.cpu, victim_tier);
+	mark_offered(llcc, cpuc->topo.cpu, victim_tier, false);
 	/* The CPU has switched in between, and makes an offer of its own. */
-	if (runs_equal(cpuc, tier))
+	if (runs_tier(cpuc, tier))
 		return false;
 	WRITE_ONCE(cpuc->preempt.granted_ns, taskc->classify.avg_runtime_ns);
-	if (runs_equal(cpuc, tier))
+	if (runs_tier(cpuc, tier))
 		stat_inc(cpuc, STAT_PREEMPT_EQUAL);
 	return true;
 }
 
-/* Claim for @p a CPU of @llcc that runs a task of @victim_tier, or -EBUSY. */
+/* Return whether the core of @cpuc's CPU serves latency-critical work too. */
+static bool is_beside_lat_critical(const struct cpu_ctx *cpuc)
+{
+	struct cpu_ctx *sibling = lookup_cpu(cpuc->topo.sibling);
+
+	return sibling && runs_tier(sibling, TIER_LAT_CRITICAL);
+}
+
+/*
+ * Claim for @p a CPU of @llcc that runs a task of @victim_tier, or -EBUSY. One
+ * whose core serves latency-critical work too only if no other was found.
+ */
 static s32 claim_from_mask(struct task_struct *p, struct task_ctx *taskc,
 			   struct llc_ctx *llcc, u32 victim_tier)
 {
 	struct bpf_cpumask *mask = offered_mask(llcc, victim_tier);
-	struct cpu_ctx *cpuc;
+	struct cpu_ctx *cpuc, *beside = NULL;
 	u32 i, cpu;
 
 	if (!mask)
@@ -162,13 +162,16 @@ static s32 claim_from_mask(struct task_struct *p, struct task_ctx *taskc,
 	bpf_for(i, 0, VICTIM_TRIES_MAX) {
 		cpu = bpf_cpumask_any_and_distribute(cast_mask(mask),
 						     p->cpus_ptr);
-		if (cpu >= nr_cpu_ids)
-			return -EBUSY;
-		cpuc = lookup_cpu(cpu);
-		if (cpuc && claim(p, taskc, llcc, cpuc))
+		cpuc = cpu < nr_cpu_ids ? lookup_cpu(cpu) : NULL;
+		if (!cpuc || cpuc == beside)
+			break;
+		if (has_smt && is_beside_lat_critical(cpuc))
+			beside = beside ?: cpuc;
+		else if (claim(p, taskc, llcc, cpuc))
 			return cpu;
 	}
-	return -EBUSY;
+	return beside && claim(p, taskc, llcc, beside) ? beside->topo.cpu
+						       : -EBUSY;
 }
 
 /*
@@ -277,14 +280,14 @@ __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		return;
 	/*
 	 * A claim of the old offer may come in between. It looks at what runs
-	 * before and after, see runs_equal(); what runs from then on is lost to
+	 * before and after, see runs_tier(); what runs from then on is lost to
 	 * it, and the counter of equal preemptions shows a part of that.
 	 */
 	WRITE_ONCE(cpuc->preempt.offered_tier, offer);
 	if (old >= OFFERED)
-		unmark_offered(llcc, cpuc->topo.cpu, old_tier);
+		mark_offered(llcc, cpuc->topo.cpu, old_tier, false);
 	if (offer >= OFFERED)
-		mark_offered(llcc, cpuc->topo.cpu, tier);
+		mark_offered(llcc, cpuc->topo.cpu, tier, true);
 }
 
 __hidden bool preempt_is_granted(const struct cpu_ctx *cpuc)

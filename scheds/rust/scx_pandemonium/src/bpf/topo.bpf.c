@@ -80,6 +80,7 @@ static s32 init_cpu(s32 cpu)
 	cpuc->topo.llc_idx = topo->llc_idx;
 	cpuc->topo.cache_idx = topo->cache_idx;
 	cpuc->topo.l2_idx = topo->l2_idx;
+	cpuc->topo.sibling = topo->sibling;
 	return 0;
 }
 

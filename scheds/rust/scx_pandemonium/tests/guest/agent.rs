@@ -5,13 +5,15 @@
 //! - `wander ...`, `displaced ...`, `sleepers ...`, `leavers ...`: see idle.rs.
 //! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
 //!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
-//! - `light-load ...`: see packing.rs. `load-step ...`: see frequency.rs. `late-game ...`: see games.rs.
+//! - `light-load ...`: see packing.rs. `load-step ...`: see frequency.rs.
+//!   `late-game ...`: see games.rs. `latecomer ...`: see victims.rs.
 //! - `unprivileged ...`: see profiles.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`:
 //!   see rules.rs. `begin-hogs ...`: see procdb.rs. `on-terminal ...`: see top.rs.
-//! - `bpf-objects`: see loader.rs. `sandboxed ...`: see sandbox.rs. `capable ...`: see service.rs. `unrest ...`: see races.rs.
+//! - `bpf-objects`: see loader.rs. `sandboxed ...`: see sandbox.rs.
+//!   `capable ...`: see service.rs. `unrest ...`: see races.rs.
 
 use std::process::ExitCode;
 
@@ -20,7 +22,7 @@ use anyhow::Result;
 use crate::support::agent;
 use crate::{
     classes, frequency, games, gate, groups, handoffs, idle, kicks, loader, packing, procdb,
-    profiles, races, roles, rules, sandbox, service, top,
+    profiles, races, roles, rules, sandbox, service, top, victims,
 };
 
 /// Not a test but what the guest runs.
@@ -36,6 +38,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["displaced", words @ ..] => idle::displaced(words),
         ["sleepers", words @ ..] => idle::sleepers(words),
         ["leavers", words @ ..] => idle::leavers(words),
+        ["latecomer", words @ ..] => victims::latecomer(words),
         ["goes-on", words @ ..] => handoffs::goes_on(words),
         ["intruded", words @ ..] => classes::intruded(words),
         ["groups", words @ ..] => groups::churn(words),

@@ -30,7 +30,8 @@ use crate::support::telemetry::Stats;
 use crate::support::told::Told;
 use crate::support::work::{hog, set_affinity, set_nice, spin_until};
 
-const ALL_CPUS: u64 = 0xff;
+/// More than any of these machines has.
+pub const ALL_CPUS: u64 = 0xff;
 
 /// What such a task does in a round. Long enough to be worth a CPU, short enough
 /// not to become batch work.
@@ -57,7 +58,8 @@ again() {
 }
 ";
 
-fn this_cpu() -> Result<usize> {
+/// The CPU that the caller runs on.
+pub fn this_cpu() -> Result<usize> {
     // SAFETY: takes nothing.
     let cpu = unsafe { libc::sched_getcpu() };
     usize::try_from(cpu).context("on no CPU")

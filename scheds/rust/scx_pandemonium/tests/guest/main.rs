@@ -64,4 +64,5 @@ mod support;
 mod surges;
 mod tasks;
 mod top;
+mod victims;
 mod waits;
