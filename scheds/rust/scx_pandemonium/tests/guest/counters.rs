@@ -37,15 +37,23 @@ const LOADS: &[Load] = &[
         groups: "pipe*2",
         wanted: &[
             ("nr_handoff", AtLeast(1000)),
+            ("nr_preempted", AtMost(10)),
             ("nr_serve_deficit", AtMost(0)),
             ("nr_serve_rescued", AtMost(0)),
         ],
+    },
+    // A futex gives no hint that the waker will sleep.
+    Load {
+        name: "unasked",
+        groups: "futex*4",
+        wanted: &[("nr_handoff", AtLeast(1000))],
     },
     Load {
         name: "hogs",
         groups: "hog*9",
         wanted: &[
             ("nr_handoff", AtMost(10)),
+            ("nr_kick_idle", AtMost(10)),
             ("nr_serve_deficit", AtMost(0)),
             ("nr_serve_rescued", AtMost(0)),
         ],
@@ -58,6 +66,36 @@ const LOADS: &[Load] = &[
             ("nr_serve_stolen", AtMost(5)),
             ("nr_serve_rescued", AtMost(0)),
         ],
+    },
+    // A task that only one CPU may run, which is idle, is queued there.
+    Load {
+        name: "woken",
+        groups: "worker*1@0 worker*1@1",
+        wanted: &[
+            ("nr_kick_idle", AtLeast(200)),
+            ("nr_preempted", AtMost(10)),
+            ("nr_rt_release", AtMost(10)),
+            ("io_pct", AtLeast(90)),
+        ],
+    },
+    Load {
+        name: "preempting",
+        groups: "worker*4 hog*4",
+        wanted: &[
+            ("nr_preempted", AtLeast(200)),
+            ("nr_rt_release", AtMost(10)),
+        ],
+    },
+    Load {
+        name: "real_time",
+        groups: "hog*1@0 worker*1@0^fifo",
+        wanted: &[("nr_rt_release", AtLeast(100))],
+    },
+    // It sleeps for longer than tasks do that wait for a device.
+    Load {
+        name: "rare",
+        groups: "wave*4",
+        wanted: &[("io_pct", AtMost(50))],
     },
     Load {
         name: "flood",
@@ -99,12 +137,16 @@ fn counts(kernel: &Kernel) -> Result<()> {
     for load in LOADS {
         let stats: Value = told.one(load.name)?;
         for counter in [
+            "io_pct",
             "nr_handoff",
+            "nr_kick_idle",
+            "nr_preempted",
+            "nr_rt_release",
             "nr_serve_stolen",
             "nr_serve_deficit",
             "nr_serve_rescued",
         ] {
-            let count = stats[counter].as_u64();
+            let count = stats[counter].as_f64().map(|count| count as u64);
             let count = count.with_context(|| format!("no {counter} in {stats}"))?;
             println!("{} {counter} {count}", load.name);
             for (_, wanted) in load.wanted.iter().filter(|(name, _)| *name == counter) {

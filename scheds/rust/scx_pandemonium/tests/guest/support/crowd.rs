@@ -3,7 +3,8 @@
 //!
 //! `crowd SECONDS GROUPS`: a group is `KIND*NR`, `KIND*NR@CPU` to pin it or
 //! `KIND*NR@CPU+CPU` to pin the second of a pair of pipes elsewhere, and any of
-//! these with `^NICE` to give it a nice level, or `^idle` for SCHED_IDLE.
+//! these with `^NICE` to give it a nice level, `^idle` for SCHED_IDLE or `^fifo` for
+//! SCHED_FIFO.
 //!
 //! - `hog` never sleeps.
 //! - `roamer` never sleeps and keeps to CPUs 0 and 1 for 5 ms of CPU time, then to
@@ -31,7 +32,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::work::{cpu_time, join, set_affinity, set_idle, set_nice, sleep_until, spawn, work};
+use super::work::{
+    cpu_time, join, set_affinity, set_idle, set_nice, set_real_time, sleep_until, spawn, work,
+};
 
 use super::told::Told;
 
@@ -97,11 +100,12 @@ pub struct Member {
     pub nr_rounds: u64,
 }
 
-/// How much a member weighs.
+/// How much a member weighs, or that it goes before all that do.
 #[derive(Clone, Copy)]
 enum Weight {
     Nice(i32),
     Idle,
+    RealTime,
 }
 
 impl FromStr for Weight {
@@ -110,6 +114,7 @@ impl FromStr for Weight {
     fn from_str(word: &str) -> Result<Weight> {
         match word {
             "idle" => Ok(Weight::Idle),
+            "fifo" => Ok(Weight::RealTime),
             nice => Ok(Weight::Nice(nice.parse().context("nice level")?)),
         }
     }
@@ -194,6 +199,7 @@ impl Plan {
         match self.weight {
             Weight::Nice(nice) => set_nice(nice)?,
             Weight::Idle => set_idle()?,
+            Weight::RealTime => set_real_time(true)?,
         }
         sleep_until(self.starts_at);
         Ok(())
