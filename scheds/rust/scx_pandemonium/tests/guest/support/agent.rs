@@ -13,9 +13,9 @@
 //!   times, with counts of the same by the kernel.
 //! - `stats-of-load SECONDS`: the telemetry of so many seconds, with the number
 //!   of the kernel's switches to a normal task.
-//! - `stats-of-waiters SECONDS`: the telemetry of so many seconds of batch work
-//!   that sleeps now and then beside hogs, with each of its waits by the kernel's
-//!   trace.
+//! - `stats-of-waiters SECONDS NR PERIOD_US BURST_US`: the telemetry of so many seconds
+//!   of so many tasks that wake that often and work for so long, beside hogs, with each of
+//!   their waits by the kernel's trace.
 //! - `rodata`: the constants of the loaded BPF object, as hexadecimal digits.
 //! - `load ...`: see load.rs. `crowd ...`: see crowd.rs. `project ...`: see build.rs.
 
@@ -66,7 +66,12 @@ fn answer(words: &[&str]) -> Result<String> {
         ["stats-of-ms", ms] => telemetry::of_ms(ms.parse()?),
         ["stats-of-sleeper", nr_sleeps] => telemetry::of_sleeper(nr_sleeps.parse()?),
         ["stats-of-load", seconds] => telemetry::of_load(seconds.parse()?),
-        ["stats-of-waiters", seconds] => telemetry::of_waiters(seconds.parse()?),
+        ["stats-of-waiters", seconds, nr, period_us, burst_us] => telemetry::of_waiters(
+            seconds.parse()?,
+            nr.parse()?,
+            period_us.parse()?,
+            burst_us.parse()?,
+        ),
         ["rodata"] => rodata(),
         ["load", words @ ..] => load::run(words),
         ["crowd", words @ ..] => crowd::run(words),

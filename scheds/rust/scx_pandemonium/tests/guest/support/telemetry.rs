@@ -26,13 +26,9 @@ const SETTLE: Duration = Duration::from_millis(30);
 /// How long each sleep of the known sleeper is.
 const SLEEP: Duration = Duration::from_millis(1);
 
-/// The waiters beside hogs: how often they wake and how long they work then, which
-/// makes them batch work.
+/// The waiters beside hogs.
 const WAITER: &str = "waiter";
-const NR_WAITERS: usize = 4;
 const NR_HOGS_BESIDE_WAITERS: usize = 2;
-const WAITER_PERIOD: Duration = Duration::from_millis(80);
-const WAITER_BURST: Duration = Duration::from_millis(20);
 /// Time in which they become known.
 const WARM_UP: Duration = Duration::from_millis(700);
 
@@ -124,9 +120,14 @@ pub fn of_load(seconds: f64) -> Result<String> {
     Ok(counted.to_string())
 }
 
-/// Give what the scheduler says of the waits of `seconds` beside the waits of the
-/// waiters by the kernel's trace, in us.
-pub fn of_waiters(seconds: f64) -> Result<String> {
+/// Give what the scheduler says of the waits of `seconds` beside the waits of waiters by
+/// the kernel's trace, in us. There are `nr`, that wake about every `period_us` and work for
+/// `burst_us`.
+pub fn of_waiters(seconds: f64, nr: u32, period_us: u64, burst_us: u64) -> Result<String> {
+    let (period, burst) = (
+        Duration::from_micros(period_us),
+        Duration::from_micros(burst_us),
+    );
     let interval = Duration::from_secs_f64(seconds);
     let ends_at = Instant::now() + WARM_UP * 2 + interval;
     let mut threads = Vec::new();
@@ -135,9 +136,11 @@ pub fn of_waiters(seconds: f64) -> Result<String> {
             work::act(Duration::ZERO, Duration::ZERO, ends_at)
         })?);
     }
-    for nr in 0..NR_WAITERS {
+    for nr in 0..nr {
+        // No two of the same, so that they meet.
+        let period = period * (20 + nr) / 20;
         threads.push(work::spawn(&format!("{WAITER}{nr}"), move || {
-            work::act(WAITER_PERIOD, WAITER_BURST, ends_at)
+            work::act(period, burst, ends_at)
         })?);
     }
     sleep(WARM_UP);

@@ -111,7 +111,9 @@ impl WaitTrace {
             fs::write(format!("{EVENTS}/{event}/enable"), "0")?;
             fs::write(format!("{EVENTS}/{event}/filter"), "0")?;
         }
-        let trace = fs::read_to_string(format!("{TRACING}/trace")).context("reading the trace")?;
+        let path = format!("{TRACING}/trace");
+        let trace = fs::read_to_string(&path).context("reading the trace")?;
+        fs::write(&path, "").context("clearing the trace")?;
         waits_us(&trace)
     }
 }
