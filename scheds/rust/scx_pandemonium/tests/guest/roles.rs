@@ -43,9 +43,9 @@ pub struct Role {
     /// The name of its thread.
     pub name: &'static str,
     /// From one wakeup to the next, in us; 0: it never sleeps.
-    period_us: u64,
+    pub period_us: u64,
     /// CPU time after each wakeup, in us.
-    burst_us: u64,
+    pub burst_us: u64,
     /// Its tiers, the lowest and the highest that are right.
     pub tiers: (&'static str, &'static str),
 }

@@ -92,6 +92,28 @@ fn check_roles(told: &Told, tasks: &[Value]) -> Result<()> {
     told.check(wrong.is_empty(), || wrong.join("; "))
 }
 
+/// How far an average may be off what a role does, in percent: it moves.
+const AVERAGE_OFF_PCT: f64 = 15.0;
+
+/// What is said of a role that sleeps is what it does.
+fn check_averages(told: &Told, tasks: &[Value]) -> Result<()> {
+    let mut wrong = Vec::new();
+    for role in ROLES.iter().filter(|role| role.period_us > 0) {
+        let task = find(told, tasks, role.name)?;
+        for (key, expected) in [
+            ("avg_runtime_ns", role.burst_us as f64 * 1e3),
+            ("wake_rate_hz", 1e6 / role.period_us as f64),
+        ] {
+            let said = task[key].as_f64().with_context(|| format!("no {key}"))?;
+            println!("{}: {key} {said:.0} of {expected:.0}", role.name);
+            if (said - expected).abs() * 100.0 > expected * AVERAGE_OFF_PCT {
+                wrong.push(format!("{}: {key} is {said}, not {expected}", role.name));
+            }
+        }
+    }
+    told.check(wrong.is_empty(), || wrong.join("; "))
+}
+
 /// The list is in order, and the table shows the same.
 fn check_order(told: &Told, tasks: &[Value]) -> Result<()> {
     let mut before = (usize::MAX, u64::MAX);
@@ -199,6 +221,7 @@ fn lists(kernel: &Kernel) -> Result<()> {
     let list: Value = told.one("list")?;
     let tasks = tasks_of(&list)?;
     check_roles(&told, tasks)?;
+    check_averages(&told, tasks)?;
     check_order(&told, tasks)?;
     check_selections(&told)?;
     check_reasons(&told, tasks)?;
