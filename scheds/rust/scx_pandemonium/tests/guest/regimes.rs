@@ -61,6 +61,30 @@ fn each_regime_is_entered_and_left_at_its_boundaries() -> Result<()> {
     regimes(&kernels::first()?)
 }
 
+/// Long after the last change, the load is looked at every other second.
+const CALM_SCRIPT: &str = "\
+looks() {
+	grep -c 'regime light' $LOG
+}
+begin --verbose
+usleep 15000000
+before=$(looks)
+usleep 20000000
+fact looks $(($(looks) - before))
+stop INT
+";
+
+#[test]
+fn a_load_that_stays_is_looked_at_every_other_second() -> Result<()> {
+    let told = OURS.flat(&kernels::first()?, 2)?.run(CALM_SCRIPT)?;
+    let nr_looks: u32 = told.one("looks")?;
+    println!("{nr_looks} looks in 20 s");
+    told.check((9..=11).contains(&nr_looks), || {
+        format!("the load was looked at {nr_looks} times in 20 s")
+    })?;
+    told.check_stops()
+}
+
 /// Batch work that sleeps, of three times what two CPUs can do, then nothing.
 const WAITS_SCRIPT: &str = "\
 # wakeups: how often the run loop of the scheduler slept.
