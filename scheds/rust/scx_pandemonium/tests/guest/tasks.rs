@@ -95,6 +95,10 @@ fn check_roles(told: &Told, tasks: &[Value]) -> Result<()> {
 /// How far an average may be off what a role does, in percent: it moves.
 const AVERAGE_OFF_PCT: f64 = 15.0;
 
+/// Slices of three roles in us: 1.5 times what a latency-critical one works, as much as
+/// any gets above batch, and that of batch work.
+const SLICES_US: [(&str, u64); 3] = [("audio", 1_050), ("game", 4_000), ("backup", 20_000)];
+
 /// What is said of a role that sleeps is what it does.
 fn check_averages(told: &Told, tasks: &[Value]) -> Result<()> {
     let mut wrong = Vec::new();
@@ -109,6 +113,15 @@ fn check_averages(told: &Told, tasks: &[Value]) -> Result<()> {
             if (said - expected).abs() * 100.0 > expected * AVERAGE_OFF_PCT {
                 wrong.push(format!("{}: {key} is {said}, not {expected}", role.name));
             }
+        }
+    }
+    for (name, slice_us) in SLICES_US {
+        let slice_ns = find(told, tasks, name)?["slice_ns"].as_f64();
+        let slice_us = slice_us as f64;
+        let said_us = slice_ns.context("no slice_ns")? / 1e3;
+        println!("{name}: slice {said_us:.0} of {slice_us} us");
+        if (said_us - slice_us).abs() * 100.0 > slice_us * AVERAGE_OFF_PCT {
+            wrong.push(format!("{name}: a slice of {said_us} us, not {slice_us}"));
         }
     }
     told.check(wrong.is_empty(), || wrong.join("; "))
