@@ -69,7 +69,8 @@ const GUEST_HOG: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-hog"));
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// Executed instructions, emulated: exact and slow. The seed shifts the
-    /// phase at which the script meets the tick, and is `$SEED` in the script.
+    /// phase at which the script meets the tick, and is `$SEED` in the script. Time
+    /// stands still in a guest that is suspended: nothing wakes it.
     Deterministic {
         /// Any number; the same one gives the same run.
         seed: u64,
@@ -257,7 +258,12 @@ impl Guest {
             Clock::Deterministic { .. } => steady::Core::claim(&default_cache_dir()?),
             Clock::Parallel | Clock::Kvm => None,
         };
-        let kernel = self.kernel.direct_image()?;
+        // When a machine wakes up, QEMU puts such an image back into its memory. Under the
+        // instruction clock none does.
+        let kernel = match self.clock {
+            Clock::Deterministic { .. } => self.kernel.direct_image()?,
+            Clock::Parallel | Clock::Kvm => None,
+        };
         let mut process = self.start(kernel.as_deref(), &initrd, &files, core.as_ref())?;
         let mut watcher = Watcher::new(&mark, self.is_scx_error_allowed);
         let end = self.watch(

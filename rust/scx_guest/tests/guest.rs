@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use scx_guest::{Error, Failure, Guest, Kernel, Outcome, Topology};
+use scx_guest::{Clock, Error, Failure, Guest, Kernel, Outcome, Topology};
 
 fn guest() -> Guest {
     Guest::new(&Kernel::find(None).unwrap_or_else(|error| panic!("{error}")))
@@ -28,6 +28,15 @@ fn failure(result: Result<Outcome, Error>) -> Failure {
         }
         other => panic!("not a failure of the guest: {other:?}"),
     }
+}
+
+#[test]
+fn a_guest_by_the_hosts_clock_is_suspended_and_woken() {
+    let script = "\
+        echo +2 >/sys/class/rtc/rtc0/wakealarm\n\
+        echo mem >/sys/power/state && echo woken";
+    let outcome = run(guest().cpus(2).clock(Clock::Parallel), script).unwrap();
+    assert_eq!(outcome.console, ["woken"]);
 }
 
 #[test]
