@@ -62,7 +62,8 @@ const COMING_SECONDS: u32 = 20;
 /// The watchdog goes by the host's time, which other guests have a part of. CPUs go
 /// and come back once all workers of the load have begun. Beside less load a domain then
 /// does so again and again: the thread that brings up a CPU shares it with nothing. That
-/// load is in a cpuset whose CPUs change; in a partition Linux 6.18 would die of that.
+/// load is in a cpuset whose CPUs change; in a partition Linux 6.18 would die of that. At
+/// last the machine is suspended to memory beside a load, and woken by its clock.
 const SCRIPT: &str = "\
 export SCX_TIMEOUT_MS=10000
 echo +cpu +cpuset >/sys/fs/cgroup/cgroup.subtree_control
@@ -71,7 +72,7 @@ agent load $SECONDS $NR_CPUS churn >/tmp/load &
 load=$!
 stress-ng -t $SECONDS --aggressive -M -c $NR_CPUS --cpu-method int64 -f $NR_CPUS \\
 	--affinity 1 --affinity-delay 1 --affinity-pin --futex 2 --switch 2 \\
-	>/tmp/stress 2>&1 &
+	--ptrace 1 --vfork 1 >/tmp/stress 2>&1 &
 stress=$!
 agent unrest $SECONDS $NR_CPUS $SEED >/tmp/unrest &
 unrest=$!
@@ -109,6 +110,15 @@ while is_running $stress; do
 	nr_domain_cycles=$((nr_domain_cycles + 1))
 done
 fact nr_domain_cycles $nr_domain_cycles
+# It sleeps, with all CPUs but the first off, and is woken.
+agent load 5 $NR_CPUS >/tmp/load2 &
+load=$!
+usleep 1000000
+echo +2 >/sys/class/rtc/rtc0/wakealarm
+echo mem >/sys/power/state || give_up 'the machine did not sleep'
+wait $load || give_up 'the load failed while the machine slept'
+fact nr_sleeps $(dmesg | grep -c 'Waking up from system sleep state S3')
+tell load /tmp/load2
 tell unrest /tmp/unrest
 tell load /tmp/load
 fact nr_cycles $nr_cycles
@@ -264,6 +274,7 @@ fn callbacks_that_run_at_the_same_time_lose_no_task() -> Result<()> {
     println!("{nr_cycles} cycles of a domain");
     told.check(nr_cycles > 0, || "no domain came and went".to_owned())?;
     told.check_eq("exit code of stress-ng", told.one("stress_code")?, 0)?;
+    told.check_eq("sleeps of the machine", told.one("nr_sleeps")?, 1)?;
     // Attached once: it did not leave and come back either.
     told.check_eq("schedulers enabled", told.one("enabled")?, 1)?;
     for line in told.all::<String>("load")? {
