@@ -126,14 +126,11 @@ impl PrivateApt {
     ///
     /// # Errors
     ///
-    /// If there is no such package.
+    /// If there is no such package, or only others that depend on its name.
     pub fn size_bytes(&self, package: &str) -> Result<u64> {
         let mut command = self.command("apt-cache");
         let text = run(command.args(["--no-all-versions", "show", package]))?;
-        let size = text
-            .lines()
-            .find_map(|line| line.strip_prefix("Size: ")?.trim().parse().ok());
-        Ok(size.unwrap_or(0))
+        parse_size_bytes(&text, package)
     }
 
     /// Download `package` into `dir` and return its file. `on_progress` is
@@ -246,6 +243,18 @@ fn format_config(dir: &Path, has_machine_sources: bool) -> String {
     text
 }
 
+/// The size that `record` tells, as `apt-cache show` prints it. Of a name that other packages
+/// depend on, but that cannot be had, apt-cache prints nothing and is content.
+fn parse_size_bytes(record: &str, package: &str) -> Result<u64> {
+    if record.trim().is_empty() {
+        return Err(Error::Apt(format!("{package} is offered in no version")));
+    }
+    let size = record
+        .lines()
+        .find_map(|line| line.strip_prefix("Size: ")?.trim().parse().ok());
+    Ok(size.unwrap_or(0))
+}
+
 fn dir_size_bytes(dir: &Path) -> u64 {
     let files = machine::list_dir(dir).unwrap_or_default();
     files
@@ -258,6 +267,15 @@ fn dir_size_bytes(dir: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_without_a_version_has_no_size() {
+        let record = "Package: x\nInstalled-Size: 7\nSize: 42\n";
+        assert_eq!(parse_size_bytes(record, "x").unwrap(), 42);
+        assert_eq!(parse_size_bytes("Package: x\n", "x").unwrap(), 0);
+        let error = parse_size_bytes("\n", "x").unwrap_err();
+        assert_eq!(error.to_string(), "apt: x is offered in no version");
+    }
 
     #[test]
     fn the_machines_own_list_is_read_only_if_asked_for() {
