@@ -89,7 +89,7 @@ fn rounds_on_each_cpu(nr: u64, mut before: impl FnMut() -> Result<()>) -> Result
 /// The two numbers after `wander` and `displaced`.
 fn from_and_rounds(words: &[&str]) -> Result<(usize, u64)> {
     let [from, nr_rounds] = words else {
-        bail!("FROM ROUNDS");
+        bail!("wander|displaced FROM ROUNDS");
     };
     Ok((from.parse()?, nr_rounds.parse()?))
 }
