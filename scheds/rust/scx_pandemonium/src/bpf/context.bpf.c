@@ -101,3 +101,20 @@ __hidden const struct llc_topo *try_lookup_llc_topo(u32 llc_idx)
 {
 	return bpf_map_lookup_elem(&llc_topos, &llc_idx);
 }
+
+/* A flag of struct scx_rq that not every kernel has. */
+enum scx_rq_flags___bypass {
+	SCX_RQ_BYPASSING___bypass = 1 << 4,
+};
+
+__hidden bool is_cpu_bypassed(void)
+{
+	const struct rq *rq;
+
+	if (!bpf_core_enum_value_exists(enum scx_rq_flags___bypass,
+					SCX_RQ_BYPASSING___bypass))
+		return false;
+	rq = bpf_this_cpu_ptr(&runqueues);
+	return rq->scx.flags & bpf_core_enum_value(enum scx_rq_flags___bypass,
+						   SCX_RQ_BYPASSING___bypass);
+}

@@ -244,4 +244,11 @@ const struct cpu_topo *try_lookup_cpu_topo(s32 cpu);
 /* Return the topology entry of a domain, or NULL if it is out of range. */
 const struct llc_topo *try_lookup_llc_topo(u32 llc_idx);
 
+/*
+ * Return whether the kernel dispatches on this CPU by itself, in one order for
+ * all tasks: it enables or disables the scheduler, or suspends the machine.
+ * Kernels that do not show it in struct rq always give false.
+ */
+bool is_cpu_bypassed(void);
+
 #endif /* __CONTEXT_BPF_H */

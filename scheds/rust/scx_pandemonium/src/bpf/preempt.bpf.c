@@ -315,5 +315,6 @@ __hidden void preempt_cpu_release(s32 cpu)
 	preempt_withdraw(cpuc, llcc);
 	preempt_settle(cpuc);
 	stat_inc(cpuc, STAT_RT_RELEASE);
-	scx_bpf_reenqueue_local();
+	if (!is_cpu_bypassed())
+		scx_bpf_reenqueue_local();
 }
