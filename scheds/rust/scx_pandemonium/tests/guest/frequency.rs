@@ -148,7 +148,7 @@ struct Step {
     full_us: BTreeMap<u64, u64>,
     /// How often something was asked for after that, until the load ended.
     nr_busy_calls: u64,
-    /// How long after its end they asked for nothing.
+    /// How long after its end they first asked for nothing: what runs later may need more.
     nothing_us: BTreeMap<u64, u64>,
 }
 
@@ -191,7 +191,8 @@ fn steps(events: &[Event]) -> Result<Vec<Step>> {
                     at_us,
                 },
             ) => {
-                step.nothing_us.insert(*cpu, at_us - marked_at_us);
+                let nothing_us = step.nothing_us.entry(*cpu);
+                nothing_us.or_insert(at_us - marked_at_us);
             }
             _ => {}
         }
