@@ -2,7 +2,7 @@
 //! Whatever ends it, and how often: a scheduler that is gone leaves nothing in the kernel.
 //!
 //! `SCX_STARTS=400 cargo test --release starts` starts and ends it so often; each takes
-//! about seven seconds.
+//! about ten seconds.
 
 use std::time::Duration;
 
