@@ -226,7 +226,7 @@ fn cgroups_share_by_weight_on_another_kernel() -> Result<()> {
 }
 
 fn across_domains(kernel: &Kernel) -> Result<()> {
-    let told = bench(kernel, TWO_LLCS, "", "cg_weights,cg_nested --seconds 4")?;
+    let told = bench(kernel, TWO_LLCS, "", "cg_weights,cg_nested --seconds 3")?;
     near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;
     near(&told, "cg_nested", "whole", 50.0, RATIO_TOLERANCE)?;
     near(&told, "cg_nested", "lesser", 12.5, RATIO_TOLERANCE)?;
