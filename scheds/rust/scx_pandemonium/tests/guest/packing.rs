@@ -2,7 +2,7 @@
 //! The profile that packs work: fewer CPUs are used for a light load, small ones
 //! first, the same work is done as early as it has to be, and a full load has all
 //! CPUs. And programs that a rule confines: to one CPU, and to more once they keep
-//! that busy.
+//! that busy, and others gain by it.
 //!
 //! `light-load SECONDS TASKS PERIOD_US WORK_US` lets so many tasks wake that often and
 //! work that long each time, by plan and not after what came before; of period 0, all
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::idle::{BUSY_TICKS, FAKE, check_busy, check_share};
 use crate::ours::OURS;
+use crate::share::metric_of;
 use crate::support::told::Told;
 use crate::support::trace::TRACING;
 use crate::support::work::{join, sleep_until, spawn, work};
@@ -314,15 +315,19 @@ fn packs(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-/// A light load of a program that no rule knows, then of one that is confined, on
-/// CPUs that are idle otherwise; then as many hogs as there are CPUs.
-const CONFINED_SCRIPT: &str = r#"
+/// A rule that confines the program `indexer`.
+const RULE: &str = r#"
 mkdir -p /tmp/rules
 cat >/tmp/rules/1.toml <<EOF
 [[rule]]
 name = "indexer"
 confine = true
 EOF
+"#;
+
+/// A light load of a program that no rule knows, then of one that is confined, on
+/// CPUs that are idle otherwise; then as many hogs as there are CPUs.
+const CONFINED_SCRIPT: &str = r#"
 begin --rules /tmp/rules
 fact light "$(agent as stranger after 300 light-load 1 4 16000 2000)"
 fact light "$(agent as indexer after 300 light-load 1 4 16000 2000)"
@@ -348,7 +353,7 @@ const CONFINED_WAIT_MAX: Duration = Duration::from_millis(200);
 
 fn confines(kernel: &Kernel) -> Result<()> {
     let world = OURS.flat(kernel, CONFINED_NR_CPUS as u32)?;
-    let told = world.run(CONFINED_SCRIPT)?;
+    let told = world.run(&format!("{RULE}{CONFINED_SCRIPT}"))?;
     let [stranger, confined] = answers(&told, "light")?;
     let nr_cpus = CONFINED_NR_CPUS;
     told.check_eq("CPUs of a stranger", number(&stranger, "left")?, nr_cpus)?;
@@ -382,12 +387,6 @@ fn confines(kernel: &Kernel) -> Result<()> {
 
 /// Two confined hogs have three of four CPUs, of which one goes off for a while.
 const CONFINED_OFFLINE_SCRIPT: &str = r#"
-mkdir -p /tmp/rules
-cat >/tmp/rules/1.toml <<EOF
-[[rule]]
-name = "indexer"
-confine = true
-EOF
 begin --rules /tmp/rules
 agent as indexer crowd 8 'hog*2' >/tmp/hogs &
 hogs=$!
@@ -405,12 +404,58 @@ stop INT
 #[test]
 fn no_confined_task_is_left_behind_on_a_cpu_that_is_offline() -> Result<()> {
     let world = OURS.flat(&kernels::first()?, 4)?;
-    let told = world.run(CONFINED_OFFLINE_SCRIPT)?;
+    let told = world.run(&format!("{RULE}{CONFINED_OFFLINE_SCRIPT}"))?;
     let before: Value = told.one("before")?;
     let nr_cpus = number(&before, "nr_confined_cpus")?;
     told.check_eq("CPUs for confined tasks", nr_cpus, 3)?;
     crowd::check(&told, "hogs", CONFINED_WAIT_MAX)?;
     told.check_stops()
+}
+
+/// Audio beside six tasks that work for 1 ms in each 4, free and confined.
+const SPARED_SCRIPT: &str = r#"
+begin --rules /tmp/rules
+for name in stranger indexer; do
+	agent as $name crowd 60 'brief*6' >/dev/null &
+	# A rule counts within a second.
+	usleep 1500000
+	scx_bench run --scenario audio --seed $SEED --json /tmp/result >/dev/null ||
+		give_up 'the bench failed'
+	fact audio "$(cat /tmp/result)"
+	kill $(pidof $name)
+	wait $!
+done
+stop INT
+"#;
+
+/// Of the time to the end of a period beside tasks that are free, what is left beside
+/// confined ones, in percent.
+const SPARED_MAX_PCT: f64 = 80.0;
+
+fn spares(kernel: &Kernel) -> Result<()> {
+    let told = OURS
+        .flat(kernel, NR_CPUS as u32)?
+        .with_workspace_program("scx_bench")?
+        .run(&format!("{RULE}{SPARED_SCRIPT}"))?;
+    let done = told.all("audio")?;
+    let done = done.iter().map(|of| metric_of(of, "audio", "done_p99"));
+    let [free_ms, confined_ms] = done.collect::<Result<Vec<_>>>()?[..] else {
+        bail!("not two results of the bench");
+    };
+    told.check(confined_ms * 100.0 <= free_ms * SPARED_MAX_PCT, || {
+        format!("audio is done after {confined_ms} ms beside confined tasks, {free_ms} else")
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn a_confined_program_leaves_more_to_audio() -> Result<()> {
+    spares(&kernels::first()?)
+}
+
+#[test]
+fn a_confined_program_leaves_more_to_audio_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(spares)
 }
 
 #[test]

@@ -42,7 +42,8 @@ pub fn metric(told: &Told, scenario: &str, name: &str) -> Result<f64> {
     metric_of(&told.one("bench")?, scenario, name)
 }
 
-fn metric_of(bench: &Value, scenario: &str, name: &str) -> Result<f64> {
+/// A figure of these results of the bench, by the name of its scenario and its own.
+pub fn metric_of(bench: &Value, scenario: &str, name: &str) -> Result<f64> {
     let find = |list: &Value, key: &str, wanted: &str| -> Option<Value> {
         let found = list.as_array()?.iter().find(|item| item[key] == wanted)?;
         Some(found.clone())
