@@ -38,10 +38,8 @@ __hidden s32 preempt_init(void)
 }
 
 /*
- * Return the CPUs of @llcc that run a task of @tier, or NULL.
- *
- * Two branches rather than an array: the verifier wants a kptr at a constant
- * offset.
+ * Return the CPUs of @llcc that run a task of @tier, or NULL. In two branches,
+ * since the verifier wants a kptr at a constant offset.
  */
 static __always_inline struct bpf_cpumask *offered_mask(struct llc_ctx *llcc,
 							u32 tier)
@@ -146,11 +144,12 @@ static bool is_beside_lat_critical(const struct cpu_ctx *cpuc)
 }
 
 /*
- * Claim for @p a CPU of @llcc that runs a task of @victim_tier, or -EBUSY. One
- * whose core serves latency-critical work too only if no other was found.
+ * Claim for @p a CPU of @llcc that runs a task of @victim_tier: @prev_cpu if it
+ * does, and one whose core serves latency-critical work too only if no other
+ * was found. Return it or -EBUSY.
  */
-static s32 claim_from_mask(struct task_struct *p, struct task_ctx *taskc,
-			   struct llc_ctx *llcc, u32 victim_tier)
+static s32 claim_tier(struct task_struct *p, struct task_ctx *taskc,
+		      struct llc_ctx *llcc, s32 prev_cpu, u32 victim_tier)
 {
 	struct bpf_cpumask *mask = offered_mask(llcc, victim_tier);
 	struct cpu_ctx *cpuc, *beside = NULL;
@@ -158,6 +157,9 @@ static s32 claim_from_mask(struct task_struct *p, struct task_ctx *taskc,
 
 	if (!mask)
 		return -EBUSY;
+	if (bpf_cpumask_test_cpu(prev_cpu, cast_mask(mask)) &&
+	    preempt_claim_this(p, taskc, prev_cpu))
+		return prev_cpu;
 	/* The search goes on behind the CPU that it found last. */
 	bpf_for(i, 0, VICTIM_TRIES_MAX) {
 		cpu = bpf_cpumask_any_and_distribute(cast_mask(mask),
@@ -176,22 +178,22 @@ static s32 claim_from_mask(struct task_struct *p, struct task_ctx *taskc,
 
 /*
  * Claim for @p a CPU of domain @llc_idx that runs anything below it, batch
- * first. Return it or -EBUSY.
+ * first, and of several @prev_cpu. Return it or -EBUSY.
  *
  * Not static, so that the verifier walks the search once, not at each call.
  */
 __noinline s32 preempt_claim_in_llc(struct task_struct *p __arg_trusted,
 				    struct task_ctx *taskc __arg_nonnull,
-				    u32 llc_idx)
+				    s32 prev_cpu, u32 llc_idx)
 {
 	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	s32 cpu;
 
 	if (!llcc)
 		return -EBUSY;
-	cpu = claim_from_mask(p, taskc, llcc, TIER_BATCH);
+	cpu = claim_tier(p, taskc, llcc, prev_cpu, TIER_BATCH);
 	if (cpu < 0 && taskc->classify.served_tier > TIER_INTERACTIVE)
-		cpu = claim_from_mask(p, taskc, llcc, TIER_INTERACTIVE);
+		cpu = claim_tier(p, taskc, llcc, prev_cpu, TIER_INTERACTIVE);
 	return cpu;
 }
 
@@ -208,10 +210,7 @@ __noinline s32 preempt_claim_cpu(struct task_struct *p __arg_trusted,
 
 	if (!llcc || taskc->classify.served_tier == TIER_BATCH)
 		return -EBUSY;
-	if (preempt_claim_this(p, taskc, prev_cpu))
-		return prev_cpu;
-
-	cpu = preempt_claim_in_llc(p, taskc, llc_idx);
+	cpu = preempt_claim_in_llc(p, taskc, prev_cpu, llc_idx);
 	if (cpu >= 0 || nr_llcs == 1)
 		return cpu;
 
@@ -229,7 +228,8 @@ __noinline s32 preempt_claim_cpu(struct task_struct *p __arg_trusted,
 		/* Those of the same cache are the nearest. */
 		if (!other || (keeps_llc && !topo_share_cache(llcc, other)))
 			break;
-		cpu = preempt_claim_in_llc(p, taskc, topo->neighbours[i]);
+		cpu = preempt_claim_in_llc(p, taskc, prev_cpu,
+					   topo->neighbours[i]);
 		if (cpu >= 0)
 			return cpu;
 	}

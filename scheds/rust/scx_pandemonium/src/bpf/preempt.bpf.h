@@ -27,10 +27,10 @@ u64 preempt_vtime_on(const struct task_ctx *taskc, const struct cpu_ctx *cpuc);
  * Choose a CPU that @p may take from what runs there. Only a task of a lower
  * tier makes room, and only if it is not owed more than the tier is worth.
  *
- *   1. @prev_cpu: what the task left in its caches may still be there.
- *   2. A CPU of domain @llc_idx that runs a batch task.
- *   3. One that runs an interactive task, if @p is above that.
- *   4. The same in the other domains, nearest first, within a budget; in
+ *   1. A CPU of domain @llc_idx that runs a batch task: @prev_cpu, where what
+ *	the task left in its caches may still be, else any.
+ *   2. The same of those that run an interactive task, if @p is above that.
+ *   3. The same in the other domains, nearest first, within a budget; in
  *	those of its cache if @p keeps to that.
  *
  * Return the CPU, claimed for @p, or -EBUSY if no CPU has to make room. The

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which CPU a latency-critical task takes that wakes where another one runs.
 //!
-//! - `latecomer ROUNDS`: every 4 ms a task works for 500 us on CPU 0, and 100 us after it
-//!   began another wakes that ran there last, and may run anywhere. The answer: how many
-//!   rounds that began on each CPU.
+//! - `latecomer ROUNDS PERIOD_US WORK_US`: in each period a task works for so long on CPU
+//!   0, and 100 us after it began another wakes that ran there last, and may run anywhere.
+//!   The answer: how many rounds that began on each CPU.
 
 use std::time::{Duration, Instant};
 
@@ -14,31 +14,35 @@ use crate::ours::OURS;
 use crate::support::kernels;
 use crate::support::work::{join, set_affinity, sleep_until, spawn, spin_until};
 
-const PERIOD: Duration = Duration::from_millis(4);
-const FIRST_WORK: Duration = Duration::from_micros(500);
+/// The period of the task that works first, and its work in each: so that it is latency
+/// critical, and so that it is interactive.
+const LAT_CRITICAL: &str = "4000 500";
+const INTERACTIVE: &str = "16000 6000";
+
 const LATER: Duration = Duration::from_micros(100);
 const LATER_WORK: Duration = Duration::from_micros(50);
 
-/// When CPU 0 is free again for the one that came later.
-const GOES_BACK: Duration = Duration::from_millis(2);
-
-const FIRST_CPU: u64 = 1;
+/// The CPU of the first task, and the mask of it.
+const FIRST: usize = 0;
+const FIRST_CPU: u64 = 1 << FIRST;
 
 /// Rounds in which both get to be known for what they are.
 const NR_FIRST_ROUNDS: u32 = 20;
 
-/// What the word after `latecomer` asks for.
+/// What the words after `latecomer` ask for.
 pub fn latecomer(words: &[&str]) -> Result<String> {
-    let [nr_rounds] = words else {
-        bail!("latecomer ROUNDS");
+    let [nr_rounds, period_us, work_us] = words else {
+        bail!("latecomer ROUNDS PERIOD_US WORK_US");
     };
     let nr_rounds = NR_FIRST_ROUNDS + nr_rounds.parse::<u32>()?;
-    let begun = Instant::now() + PERIOD;
+    let period = Duration::from_micros(period_us.parse()?);
+    let work = Duration::from_micros(work_us.parse()?);
+    let begun = Instant::now() + period;
     let first = spawn("first", move || {
         set_affinity(0, FIRST_CPU)?;
         for round in 0..nr_rounds {
-            sleep_until(begun + PERIOD * round);
-            spin_until(Instant::now() + FIRST_WORK);
+            sleep_until(begun + period * round);
+            spin_until(Instant::now() + work);
         }
         Ok(())
     })?;
@@ -46,12 +50,17 @@ pub fn latecomer(words: &[&str]) -> Result<String> {
         let mut rounds = [0u64; ALL_CPUS.count_ones() as usize];
         for round in 0..nr_rounds {
             set_affinity(0, ALL_CPUS)?;
-            sleep_until(begun + PERIOD * round + LATER);
+            sleep_until(begun + period * round + LATER);
+            let late = Instant::now() - (begun + period * round + LATER);
             let cpu = this_cpu()?;
+            if cpu == FIRST && round >= NR_FIRST_ROUNDS {
+                eprintln!("round {round} began where the first task runs, {late:?} late");
+            }
             rounds[cpu] += u64::from(round >= NR_FIRST_ROUNDS);
             spin_until(Instant::now() + LATER_WORK);
             set_affinity(0, FIRST_CPU)?;
-            sleep_until(begun + PERIOD * round + GOES_BACK);
+            // That CPU is free again then.
+            sleep_until(begun + period * round + period / 2);
         }
         Ok(rounds)
     })?;
@@ -60,9 +69,9 @@ pub fn latecomer(words: &[&str]) -> Result<String> {
     Ok(rounds.join(" "))
 }
 
-/// Run it on `topology` beside a hog on each of the CPUs `hogs`, the scheduler with
-/// `args`. It then is on CPUs `of`.
-fn goes_to(topology: &str, args: &str, hogs: &[u32], of: &[usize]) -> Result<()> {
+/// Run it on `topology` beside a hog on each of the CPUs `hogs` and a task that works
+/// `first`, the scheduler with `args`. It then is on CPUs `of`.
+fn goes_to(topology: &str, args: &str, first: &str, hogs: &[u32], of: &[usize]) -> Result<()> {
     let hogs: String = hogs
         .iter()
         .map(|cpu| format!("taskset {:x} guest-hog &\nhogs=\"$hogs $!\"\n", 1 << cpu))
@@ -71,7 +80,7 @@ fn goes_to(topology: &str, args: &str, hogs: &[u32], of: &[usize]) -> Result<()>
         .world(&kernels::first()?, topology)?
         .with_program("taskset")?
         .run(&format!(
-            "begin {args}\nhogs=\n{hogs}fact rounds $(agent latecomer 100)\nkill $hogs\nstop INT\n"
+            "begin {args}\nhogs=\n{hogs}fact rounds $(agent latecomer 100 {first})\nkill $hogs\nstop INT\n"
         ))?;
     check_share(&told, "rounds", of)?;
     told.check_stops()
@@ -80,17 +89,23 @@ fn goes_to(topology: &str, args: &str, hogs: &[u32], of: &[usize]) -> Result<()>
 /// Two cores of two threads.
 #[test]
 fn the_victim_is_not_on_a_core_that_serves_latency_critical_work() -> Result<()> {
-    goes_to("1x1x2x2", "", &[1, 2, 3], &[2, 3])
+    goes_to("1x1x2x2", "", LAT_CRITICAL, &[1, 2, 3], &[2, 3])
+}
+
+/// Two CPUs, of which the last one of the task that wakes runs a frame.
+#[test]
+fn the_victim_is_batch_work_wherever_it_runs() -> Result<()> {
+    goes_to("1x1x2x1", "", INTERACTIVE, &[1], &[1])
 }
 
 /// Two domains of one CPU.
 #[test]
 fn a_victim_is_found_in_another_domain() -> Result<()> {
-    goes_to("1x2x1x1", "", &[1], &[1])
+    goes_to("1x2x1x1", "", LAT_CRITICAL, &[1], &[1])
 }
 
 /// Two domains of two CPUs; those of the other are idle.
 #[test]
 fn no_latency_critical_task_waits_for_its_llc() -> Result<()> {
-    goes_to("1x2x2x1", "--affinity strong", &[1], &[2, 3])
+    goes_to("1x2x2x1", "--affinity strong", LAT_CRITICAL, &[1], &[2, 3])
 }
