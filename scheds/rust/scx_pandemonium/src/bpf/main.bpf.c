@@ -91,7 +91,7 @@ struct knobs knobs = {
 	.batch_lag_max_ns = 1 * NSEC_PER_MSEC,
 	.lat_cri_thresh_high = 800,
 	.lat_cri_thresh_low = 20,
-	.boost_max = 6 * 1024,
+	.boost_max = 16 * 1024,
 	.batch_guarantee = 256,
 	.affinity_mode = AFFINITY_WEAK,
 };

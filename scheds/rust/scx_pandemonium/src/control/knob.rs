@@ -233,7 +233,7 @@ pub const KNOBS: &[Knob] = &[
         boost_max,
         Unit::Times,
         ONE,
-        16 * ONE,
+        32 * ONE,
         BY_PROFILE,
         "by what the weight of a task that sleeps by itself is multiplied at most"
     ),

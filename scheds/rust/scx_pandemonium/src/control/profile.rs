@@ -42,7 +42,7 @@ impl Profile {
             Profile::Auto => defaults,
             Profile::Gaming => knobs {
                 lat_cri_thresh_low: 4,
-                boost_max: 12 * ONE,
+                boost_max: 32 * ONE,
                 ..defaults
             },
             Profile::Lowlatency => knobs {

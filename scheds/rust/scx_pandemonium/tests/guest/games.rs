@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A game beside four hogs for each CPU has its frames, the hogs keep their
 //! part, and a hog that sleeps a little gains nothing by that. A game that was
-//! late is on time again once it may be.
+//! late is on time again once it may be, also beside sixteen hogs for each CPU.
 //!
 //! - `late-game HOGS`: a thread that works for 12 ms in each frame, beside hogs
 //!   that have nice -20 at first and 0 then. The answer: frames that it drew in
@@ -141,7 +141,7 @@ fn a_game_has_its_frames_on_2_cpus_with_and_without_cgroups() -> Result<()> {
 fn a_game_that_was_late_is_on_time_again() -> Result<()> {
     let told = OURS
         .flat(&kernels::first()?, 4)?
-        .run("begin\nfact frames $(agent late-game 24)\nstop INT\n")?;
+        .run("begin\nfact frames $(agent late-game 64)\nstop INT\n")?;
     let frames: String = told.one("frames")?;
     println!("frames: {frames}");
     let counts: Vec<f64> = frames

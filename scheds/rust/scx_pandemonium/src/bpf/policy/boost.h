@@ -14,9 +14,9 @@
  * until they woke it (classify.bpf.c). Up to DEMAND_FULL the factor is the
  * largest, from DEMAND_NONE on it is one.
  *
- *	7 ms of each 16.7 ms			demand 0.42	factor 6
- *	12 ms of each 16.7 ms			demand 0.72	factor 6
- *	14 ms of each 16.7 ms			demand 0.84	factor 2.7
+ *	7 ms of each 16.7 ms			demand 0.42	factor 16
+ *	12 ms of each 16.7 ms			demand 0.72	factor 16
+ *	14 ms of each 16.7 ms			demand 0.84	factor 3.4
  *	a hog that sleeps 1 ms of each 10	demand 0.90	factor 1
  *
  * In return batch work has a guarantee, a part of the CPU time of its domain.
@@ -42,7 +42,7 @@ enum boost_consts {
 	BOOST_ONE = 1 << BOOST_SHIFT,
 
 	DEMAND_FULL = 740,
-	DEMAND_NONE = 920,
+	DEMAND_NONE = 880,
 
 	BOOST_WINDOW_NS = 32 * NSEC_PER_MSEC,
 	/* How much the scale grows after a window; it shrinks by twice that. */
