@@ -630,7 +630,7 @@ pub fn describe_setup() -> Result<String> {
     };
     let phases: Vec<u64> = (0..8).map(phase_us).collect();
     let parts = format!(
-        "{INIT}\0{GUEST_CLOCK_SOURCE}\0{PIT_DIVISOR} {phases:?}\0{NO_OP:?}\0{:?}\0{:?}",
+        "{INIT}\0{GUEST_CLOCK_SOURCE}\0{PIT_DIVISOR} {PIT_DIVISOR_MANY} {phases:?}\0{NO_OP:?}\0{:?}\0{:?}",
         qemu::command(&machine),
         Root::skeleton()
     );
