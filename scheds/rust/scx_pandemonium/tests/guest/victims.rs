@@ -50,8 +50,9 @@ pub fn latecomer(words: &[&str]) -> Result<String> {
         let mut rounds = [0u64; ALL_CPUS.count_ones() as usize];
         for round in 0..nr_rounds {
             set_affinity(0, ALL_CPUS)?;
-            sleep_until(begun + period * round + LATER);
-            let late = Instant::now() - (begun + period * round + LATER);
+            let due_at = begun + period * round + LATER;
+            sleep_until(due_at);
+            let late = due_at.elapsed();
             let cpu = this_cpu()?;
             if cpu == FIRST && round >= NR_FIRST_ROUNDS {
                 eprintln!("round {round} began where the first task runs, {late:?} late");
