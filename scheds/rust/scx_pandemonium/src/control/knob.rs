@@ -187,7 +187,7 @@ pub const KNOBS: &[Knob] = &[
         100 * MS,
         BY_NONE,
         "CPU time between two sleeps from which a task is batch work; twice that if it sleeps for \
-         two thirds of its time"
+         a quarter of its time"
     ),
     knob!(
         lag_max_ns,

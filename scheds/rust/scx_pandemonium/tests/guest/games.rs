@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A game beside four hogs for each CPU has its frames, the hogs keep their
 //! part, and a hog that sleeps a little gains nothing by that. A game that was
-//! late is on time again once it may be, also beside sixteen hogs for each CPU.
+//! late is on time again once it may be, also beside sixteen hogs for each CPU,
+//! and with frames of 20 ms beside four.
 //!
-//! - `late-game HOGS`: a thread that works for 12 ms in each frame, beside hogs
-//!   that have nice -20 at first and 0 then. The answer: frames that it drew in
-//!   the last second with nice -20, and in the last 2 s with nice 0.
+//! - `late-game RATE WORK HOGS`: a thread that works for so many ms in each of so
+//!   many frames a second, beside hogs that have nice -20 at first and 0 then.
+//!   The answer: frames that it drew in the last second with nice -20, and in the
+//!   last 2 s with nice 0.
 
 use std::time::{Duration, Instant};
 
@@ -36,19 +38,18 @@ const GAP_MAX_MS: f64 = 20.0;
 /// CPU time of hogs that sleep 1 ms in each 10 to that of honest ones.
 const GAIN_MAX: f64 = 1.5;
 
-/// A game of one heavy thread, and its display.
-const FRAME_WORK: Duration = Duration::from_millis(12);
-const REFRESH: Duration = Duration::from_micros(16_667);
-
 /// How long hogs keep it from being on time, and how long it may be so then.
 const LATE: Duration = Duration::from_secs(3);
 const FREE: Duration = Duration::from_secs(4);
 
 /// What the words after `late-game` ask for.
 pub fn late_game(words: &[&str]) -> Result<String> {
-    let [nr_hogs] = words else {
-        bail!("late-game HOGS");
+    let [rate_hz, work_ms, nr_hogs] = words else {
+        bail!("late-game RATE WORK HOGS");
     };
+    let rate_hz: u32 = rate_hz.parse().context("rate")?;
+    let frame_work = Duration::from_millis(work_ms.parse().context("work")?);
+    let refresh = Duration::from_secs(1) / rate_hz;
     let nr_hogs: usize = nr_hogs.parse().context("hogs")?;
     let started_at = Instant::now();
     let (free_at, ends_at) = (started_at + LATE, started_at + LATE + FREE);
@@ -68,12 +69,12 @@ pub fn late_game(words: &[&str]) -> Result<String> {
     let mut refresh_at = started_at;
     while refresh_at < ends_at {
         sleep_until(refresh_at);
-        work(FRAME_WORK);
+        work(frame_work);
         let now = Instant::now();
         nr_late += u32::from(now + Duration::from_secs(1) >= free_at && now < free_at);
         nr_free += u32::from(now + Duration::from_secs(2) >= ends_at && now < ends_at);
         while refresh_at <= now {
-            refresh_at += REFRESH;
+            refresh_at += refresh;
         }
     }
     hogs.into_iter().try_for_each(join)?;
@@ -139,23 +140,28 @@ fn a_game_has_its_frames_on_2_cpus_with_and_without_cgroups() -> Result<()> {
 
 #[test]
 fn a_game_that_was_late_is_on_time_again() -> Result<()> {
-    let told = OURS
-        .flat(&kernels::first()?, 4)?
-        .run("begin\nfact frames $(agent late-game 64)\nstop INT\n")?;
-    let frames: String = told.one("frames")?;
-    println!("frames: {frames}");
-    let counts: Vec<f64> = frames
-        .split_whitespace()
-        .map(str::parse)
-        .collect::<Result<_, _>>()?;
-    let [late, free] = counts[..] else {
-        bail!("frames {frames:?}: not two numbers");
-    };
-    told.check(late < FPS_MIN / 2.0, || {
-        format!("{late} frames in a second: it was not late at all")
-    })?;
-    told.check(free / 2.0 >= FPS_MIN, || {
-        format!("{free} frames in 2 s: it stays late")
-    })?;
+    let told = OURS.flat(&kernels::first()?, 4)?.run(
+        "begin\n\
+         fact many-hogs $(agent late-game 60 12 64)\n\
+         fact long-frames $(agent late-game 30 20 16)\n\
+         stop INT\n",
+    )?;
+    for (game, rate_hz) in [("many-hogs", 60.0), ("long-frames", 30.0)] {
+        let frames: String = told.one(game)?;
+        println!("{game}: {frames} frames");
+        let counts: Vec<f64> = frames
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        let [late, free] = counts[..] else {
+            bail!("{game}: {frames:?} is not two numbers");
+        };
+        told.check(late < rate_hz / 2.0, || {
+            format!("{game}: {late} frames in a second: it was not late at all")
+        })?;
+        told.check(free / 2.0 >= rate_hz * FPS_MIN / 60.0, || {
+            format!("{game}: {free} frames in 2 s: it stays late")
+        })?;
+    }
     told.check_stops()
 }

@@ -19,8 +19,9 @@
  *	audio callback 5.3 ms, 0.7 ms	   50 000	latency critical
  *	compositor 16.7 ms, 3 ms	    1 200	latency critical
  *	game frame 16.7 ms, 12 ms	      300	interactive
+ *	game frame 33.3 ms, 20 ms	       45	interactive
  *	terminal 200 ms, 1 ms		       25	interactive
- *	backup 50 ms, 30 ms		       13	batch (long bursts)
+ *	backup 50 ms, 30 ms		       13	batch
  *	compiler job 55 ms, 50 ms		6	batch (long bursts)
  *
  * Limits:
@@ -28,10 +29,10 @@
  *     for 20 us or less is latency critical, however seldom it wakes, since
  *     intervals count for INTERVAL_MAX_NS at most. That is harmless: what a
  *     tier gives is bounded by CPU time (vtime.h).
- *   - A frame that takes longer than the threshold of a burst, or twice that if
- *     the pauses are long, is batch work for the rest of it, unless its program
- *     is known as a compositor (compositor.h). If that is the average, the task
- *     is batch work from the start.
+ *   - A frame that takes longer than twice the threshold of a burst is batch
+ *     work for the rest of it, unless its program is known as a compositor
+ *     (compositor.h). If that is the average, the task is batch work from the
+ *     start.
  *   - A hog that sleeps now and then, with shorter bursts than that, is
  *     interactive; its share of the CPU is what holds it (share.bpf.c).
  *   - Two wakeups are needed before a task counts (four in a surge), four until
@@ -70,9 +71,6 @@ enum classify_consts {
 	 * no interval counts for more than this.
 	 */
 	INTERVAL_MAX_NS = 250 * NSEC_PER_MSEC,
-
-	/* One that sleeps for so many times as long as it works is no hog. */
-	IDLE_SLEEP_FACTOR = 2,
 
 	/* A run shorter than this counts as this long. */
 	RUNTIME_FLOOR_NS = 10 * NSEC_PER_USEC,
@@ -161,15 +159,16 @@ static inline u64 classify_own_score(u64 avg_runtime_ns, u64 avg_sleep_ns,
  * Return the CPU time between two sleeps above which a task is batch work, from
  * the averages of both and the threshold of a burst.
  *
- * It is twice the threshold for a task that sleeps for two thirds of its time:
- * the main thread of a browser lays a page out for 30 ms when there is input,
- * and then waits for more. A compiler's job hardly sleeps.
+ * It is twice the threshold for a task with a rhythm of its own: one that draws
+ * 30 frames a second of 20 ms each, or the main thread of a browser that lays a
+ * page out for 30 ms when there is input, and then waits for more. A compiler's
+ * job hardly sleeps.
  */
 static inline u64 classify_burst_max(u32 age, u64 avg_runtime_ns,
 				     u64 avg_sleep_ns, u64 cpu_bound_thresh_ns)
 {
 	if (age >= AGE_MATURE &&
-	    avg_sleep_ns >= IDLE_SLEEP_FACTOR * avg_runtime_ns)
+	    avg_sleep_ns * OWN_SLEEP_PART >= avg_runtime_ns + avg_sleep_ns)
 		return 2 * cpu_bound_thresh_ns;
 	return cpu_bound_thresh_ns;
 }
