@@ -136,20 +136,30 @@ static inline u64 classify_score(u64 wake_interval_ns, u64 switch_interval_ns,
 }
 
 /*
+ * Return whether a task has a rhythm of its own, from the averages of its CPU
+ * time between two sleeps and of its sleeps: it sleeps for a good part of its
+ * time.
+ */
+static inline bool classify_has_own_rhythm(u64 avg_runtime_ns, u64 avg_sleep_ns)
+{
+	return avg_sleep_ns * OWN_SLEEP_PART >= avg_runtime_ns + avg_sleep_ns;
+}
+
+/*
  * Return the score that a task would have with a CPU to itself, 0..SCORE_MAX,
- * from the averages of its CPU time between two sleeps and of its sleeps.
+ * from the averages of its CPU time between two sleeps and of its sleeps; 0 for
+ * one without a rhythm of its own.
  *
  * Where it waits for a CPU it wakes less often. A frame of 12 ms that takes 70
  * has a score of 12: as batch work it would wait as long for the next one, and
- * never be on time again. Only a task that sleeps for a good part of its time
- * has such a rhythm; 0 for others.
+ * never be on time again.
  */
 static inline u64 classify_own_score(u64 avg_runtime_ns, u64 avg_sleep_ns,
 				     u64 runtime_dev_ns)
 {
 	u64 interval_ns = avg_runtime_ns + avg_sleep_ns;
 
-	if (avg_sleep_ns * OWN_SLEEP_PART < interval_ns)
+	if (!classify_has_own_rhythm(avg_runtime_ns, avg_sleep_ns))
 		return 0;
 	return classify_score(interval_ns, interval_ns, avg_runtime_ns,
 			      runtime_dev_ns);
@@ -161,14 +171,14 @@ static inline u64 classify_own_score(u64 avg_runtime_ns, u64 avg_sleep_ns,
  *
  * It is twice the threshold for a task with a rhythm of its own: one that draws
  * 30 frames a second of 20 ms each, or the main thread of a browser that lays a
- * page out for 30 ms when there is input, and then waits for more. A compiler's
- * job hardly sleeps.
+ * page out for 30 ms when there is input, and then waits for more. For one that
+ * hardly sleeps, as a compiler's job, it is the threshold itself.
  */
 static inline u64 classify_burst_max(u32 age, u64 avg_runtime_ns,
 				     u64 avg_sleep_ns, u64 cpu_bound_thresh_ns)
 {
 	if (age >= AGE_MATURE &&
-	    avg_sleep_ns * OWN_SLEEP_PART >= avg_runtime_ns + avg_sleep_ns)
+	    classify_has_own_rhythm(avg_runtime_ns, avg_sleep_ns))
 		return 2 * cpu_bound_thresh_ns;
 	return cpu_bound_thresh_ns;
 }
