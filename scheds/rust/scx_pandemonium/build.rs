@@ -12,6 +12,7 @@ const POLICY: &[&str] = &[
     "deficit",
     "frequency",
     "gate",
+    "grant",
     "hint",
     "hierarchy",
     "hist",

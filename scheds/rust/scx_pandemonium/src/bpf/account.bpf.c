@@ -7,6 +7,7 @@
 #include "cgroup.bpf.h"
 #include "classify.bpf.h"
 #include "frequency.bpf.h"
+#include "grant.bpf.h"
 #include "hint.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -201,9 +202,10 @@ __hidden void account_running(struct task_struct *p)
 	classify_running(p, taskc, llcc, queue_uncount(taskc));
 	slice_grant(taskc, p->scx.slice);
 	cpuc->account.on_cpu_at = now;
-	preempt_settle(cpuc);
 	frequency_running(cpuc, now);
 	account_begin_run(taskc, cpuc, llcc, now);
+	/* After it says that it runs: see grant_idle_to(). */
+	grant_running(p, cpuc, now);
 }
 
 __hidden void account_tick(struct task_struct *p)

@@ -277,11 +277,10 @@ struct preempt_cpu {
 	 * Tier of what runs here, plus 1, while that may be preempted; else 0.
 	 */
 	u32 offered_tier;
-	/*
-	 * How long the task that claimed this CPU usually runs, while it is on
-	 * its way here, until a task begins to run; else 0.
-	 */
-	u64 granted_ns;
+};
+
+struct grant_cpu {
+	u64 word; /* the task on its way here, see policy/grant.h; 0: none */
 };
 
 struct queue_cpu {
@@ -316,6 +315,7 @@ struct cpu_ctx {
 	/* Written by other CPUs as well: a wakeup claims, bounds, counts. */
 	struct slice_cpu slice OWN_CACHE_LINE;
 	struct preempt_cpu preempt;
+	struct grant_cpu grant;
 	struct queue_cpu queue;
 	/* Counters, written by the CPU itself, read by the loader. */
 	struct stats_cpu stats OWN_CACHE_LINE;

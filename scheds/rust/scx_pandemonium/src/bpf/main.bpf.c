@@ -12,6 +12,7 @@
  *   idle	which idle CPU does it get?
  *   pack	which CPUs does work keep to?
  *   preempt	which CPU has to make room?
+ *   grant	is a task on its way to a CPU?
  *   share	how much CPU time is a task owed?
  *   cgroup	which cgroups are there, and how much do they weigh?
  *   group	what does its cgroup entitle a task to?
@@ -288,6 +289,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "dump.bpf.c"
 #include "frequency.bpf.c"
 #include "group.bpf.c"
+#include "grant.bpf.c"
 #include "handoff.bpf.c"
 #include "hint.bpf.c"
 #include "idle.bpf.c"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* newidle: did a CPU that goes idle miss a task? See newidle.bpf.h. */
 #include "newidle.bpf.h"
+#include "grant.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 
@@ -71,10 +72,10 @@ __hidden void newidle_update_idle(s32 cpu, bool is_idle)
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 		if (left_task(cpuc))
 			scx_bpf_kick_cpu(cpu, 0);
-	} else if (preempt_is_granted(cpuc)) {
+	} else if (grant_is_given(cpuc)) {
 		/*
-		 * One did so while that went to sleep, and is on its way. To
-		 * others this CPU is not idle: they would wait behind it.
+		 * One did so while that went to sleep, and is on its way. Off
+		 * the mask, others do not try for it in vain.
 		 */
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 		newidle_look_soon(cpuc);

@@ -60,6 +60,15 @@ s32 pack_wait_cpu(struct task_struct *p, s32 prev_cpu);
 /* @p waits in domain @llc_idx for a packed CPU: bound its wait. */
 int pack_bound_wait(struct task_struct *p, u32 llc_idx);
 
+/* Claim an idle packed CPU for @p. -EINVAL if it does not keep to them. */
+static __always_inline s32 pack_claim_packed(struct task_struct *p,
+					     s32 prev_cpu)
+{
+	if (!knobs.nr_packed_cpus)
+		return -EINVAL;
+	return pack_claim_cpu(p, knobs.nr_packed_cpus, prev_cpu);
+}
+
 /* Return whether the task of @taskc should keep to few CPUs by a rule. */
 static __always_inline bool pack_confines(const struct task_ctx *taskc)
 {

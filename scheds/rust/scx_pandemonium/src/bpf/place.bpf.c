@@ -4,6 +4,7 @@
 #include "account.bpf.h"
 #include "classify.bpf.h"
 #include "compositor.bpf.h"
+#include "grant.bpf.h"
 #include "handoff.bpf.h"
 #include "idle.bpf.h"
 #include "newidle.bpf.h"
@@ -87,18 +88,10 @@ static __always_inline s32 place_on(struct task_struct *p,
 	return cpu;
 }
 
-/* Claim an idle packed CPU for @p. -EINVAL if it does not keep to them. */
-static s32 claim_packed(struct task_struct *p, s32 prev_cpu)
-{
-	if (!knobs.nr_packed_cpus)
-		return -EINVAL;
-	return pack_claim_cpu(p, knobs.nr_packed_cpus, prev_cpu);
-}
-
 /* ops.select_cpu(): claim an idle CPU for @p. Return it, or -EBUSY. */
 static s32 claim_idle(struct task_struct *p, s32 prev_cpu)
 {
-	s32 cpu = claim_packed(p, prev_cpu);
+	s32 cpu = pack_claim_packed(p, prev_cpu);
 
 	return cpu == -EINVAL ? idle_select_cpu(p, prev_cpu) : cpu;
 }
@@ -163,7 +156,9 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	classify_served_tier(p, taskc, llcc);
 
 	if (pack_confines(taskc))
-		cpu = pack_claim_cpu(p, knobs.nr_confined_cpus, prev_cpu);
+		cpu = grant_idle_to(
+			p, taskc,
+			pack_claim_cpu(p, knobs.nr_confined_cpus, prev_cpu));
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 	if (cpu == -EBUSY)
@@ -173,7 +168,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	    handoff_is_due(taskc, wakerc, cpuc, true))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
-	cpu = claim_idle(p, prev_cpu);
+	cpu = grant_idle_to(p, taskc, claim_idle(p, prev_cpu));
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 
@@ -233,7 +228,7 @@ static enum stat_id enqueue_pinned(struct task_struct *p,
 	}
 	if (is_kthread &&
 	    (is_urgent || taskc->classify.served_tier != TIER_BATCH)) {
-		if (!preempt_is_briefly_granted(cpuc))
+		if (!grant_is_given_briefly(cpuc))
 			enq_flags |= SCX_ENQ_HEAD;
 		insert_local(p, taskc, SCX_DSQ_LOCAL, enq_flags);
 		slice_bound_other(cpuc, llcc, 1);
@@ -284,7 +279,7 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 static s32 claim_for_queued(struct task_struct *p, struct task_ctx *taskc,
 			    struct llc_ctx *llcc, s32 cpu, bool is_movable)
 {
-	s32 target = is_movable ? claim_packed(p, cpu) : -EINVAL;
+	s32 target = is_movable ? pack_claim_packed(p, cpu) : -EINVAL;
 
 	if (target == -EBUSY)
 		pack_bound_wait(p, llcc->topo.idx);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* preempt: which CPU has to make room? See preempt.bpf.h. */
 #include "preempt.bpf.h"
+#include "grant.bpf.h"
 #include "idle.bpf.h"
 #include "share.bpf.h"
 #include "stats.bpf.h"
@@ -14,8 +15,6 @@ enum preempt_consts {
 	VICTIM_TRIES_MAX = 4,
 	/* While a CPU is offered, its offered_tier is this plus the tier. */
 	OFFERED = 1,
-	/* A task that usually runs for less is soon out of the way again. */
-	BRIEF_GRANT_NS = 500 * NSEC_PER_USEC,
 };
 
 __hidden s32 preempt_init(void)
@@ -96,10 +95,9 @@ __hidden u64 preempt_vtime_on(const struct task_ctx *taskc,
  *   1. Never from an equal or a higher tier: neither the task that made the
  *	offer nor one that came after it.
  *   2. Never from a task that is owed more than the tier of @p is worth.
- *   3. Never from real-time work, nor from a task on its way to an idle CPU:
- *	such a CPU is on offer again when a task of ours begins to run there.
- *
- * The compare-and-swap decides between two wakeups that found it together.
+ *   3. Never from real-time work: such a CPU is on offer again when a task of
+ *	ours begins to run there.
+ *   4. Never from a task on its way there.
  *
  * Return whether it is now the caller's.
  */
@@ -127,9 +125,8 @@ static bool claim(struct task_struct *p, struct task_ctx *taskc,
 
 	mark_offered(llcc, cpuc->topo.cpu, victim_tier, false);
 	/* The CPU has switched in between, and makes an offer of its own. */
-	if (runs_tier(cpuc, tier))
+	if (runs_tier(cpuc, tier) || !grant_to(p, taskc, cpuc))
 		return false;
-	WRITE_ONCE(cpuc->preempt.granted_ns, taskc->classify.avg_runtime_ns);
 	if (runs_tier(cpuc, tier))
 		stat_inc(cpuc, STAT_PREEMPT_EQUAL);
 	return true;
@@ -245,7 +242,7 @@ __hidden void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
 	if (!cpuc)
 		return;
 	/* No task is on its way to that CPU itself. */
-	preempt_settle(cpuc);
+	grant_revoke(cpuc);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -260,13 +257,6 @@ __hidden bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc,
 		return false;
 	llcc = lookup_llc(cpuc->topo.llc_idx);
 	return llcc && claim(p, taskc, llcc, cpuc);
-}
-
-__hidden bool preempt_is_briefly_granted(const struct cpu_ctx *cpuc)
-{
-	u64 granted_ns = READ_ONCE(cpuc->preempt.granted_ns);
-
-	return granted_ns && granted_ns < BRIEF_GRANT_NS;
 }
 
 __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
@@ -290,16 +280,6 @@ __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		mark_offered(llcc, cpuc->topo.cpu, tier, true);
 }
 
-__hidden bool preempt_is_granted(const struct cpu_ctx *cpuc)
-{
-	return READ_ONCE(cpuc->preempt.granted_ns);
-}
-
-__hidden void preempt_settle(struct cpu_ctx *cpuc)
-{
-	WRITE_ONCE(cpuc->preempt.granted_ns, 0);
-}
-
 __hidden void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
 	preempt_offer(cpuc, llcc, TIER_LAT_CRITICAL);
@@ -313,7 +293,7 @@ __hidden void preempt_cpu_release(s32 cpu)
 	if (!llcc)
 		return;
 	preempt_withdraw(cpuc, llcc);
-	preempt_settle(cpuc);
+	grant_revoke(cpuc);
 	stat_inc(cpuc, STAT_RT_RELEASE);
 	if (!is_cpu_bypassed())
 		scx_bpf_reenqueue_local();

@@ -49,23 +49,8 @@ void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
 /* Claim @cpu itself for @p. Return whether what runs there makes room. */
 bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc, s32 cpu);
 
-/*
- * Return whether the CPU of @cpuc was just given to a task that has not begun
- * to run and will not need it for long.
- */
-bool preempt_is_briefly_granted(const struct cpu_ctx *cpuc);
-
 /* A task of @tier begins to run on @cpuc's CPU: offer it to those above it. */
 void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 tier);
-
-/* Return whether the task that claimed @cpuc's CPU is on its way there. */
-bool preempt_is_granted(const struct cpu_ctx *cpuc);
-
-/*
- * A task begins to run on @cpuc's CPU, or none is on its way there: the claim
- * of it is settled.
- */
-void preempt_settle(struct cpu_ctx *cpuc);
 
 /* The CPU of @cpuc may not be preempted until it is offered again. */
 void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);

@@ -342,6 +342,35 @@ fn batch_work_gets_one_service_in_the_budget_and_one() {
     assert_eq!(unsafe { deficit_next(u32::MAX, false) }, u32::MAX);
 }
 
+proptest! {
+    /// Also by a clock that is behind the one that it was given by.
+    #[test]
+    fn a_grant_is_pending_for_a_while(
+        pid in 1..1u32 << grant_consts_GRANT_PID_BITS,
+        is_brief: bool,
+        given_at in MSEC..1_000_000 * SEC,
+        later_ns in -(MSEC as i64)..100_000 * SEC as i64,
+    ) {
+        // SAFETY: pure arithmetic on their arguments.
+        let (grant, is_pending) = unsafe {
+            let grant = grant_word(pid, is_brief, given_at);
+            (grant, grant_is_pending(grant, given_at.wrapping_add_signed(later_ns)))
+        };
+        let (max, unit) = (i64::from(grant_consts_GRANT_MAX_NS), 1_024);
+        if later_ns < max - 2 * unit {
+            prop_assert!(is_pending);
+        } else if later_ns > max + unit {
+            prop_assert!(!is_pending);
+        }
+        // SAFETY: pure arithmetic on their arguments.
+        unsafe {
+            prop_assert!(grant_is_to(grant, pid) && !grant_is_to(grant, pid ^ 1));
+            prop_assert_eq!(grant_is_brief(grant), is_brief);
+            prop_assert!(!grant_is_pending(0, given_at));
+        }
+    }
+}
+
 /// A queue whose tasks come and go as told, looked at every ms.
 #[derive(Default)]
 struct Queue {

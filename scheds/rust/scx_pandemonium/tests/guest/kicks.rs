@@ -65,12 +65,13 @@ const ERRAND_BURST: Duration = Duration::from_millis(6);
 const ERRAND_PAUSE: Duration = Duration::from_millis(9);
 
 /// The loads, and for how many seconds each goes on. Of 0.5 s of calls one in ten
-/// finds a CPU that two tasks took for idle, where they do.
+/// finds a CPU that two tasks took for idle where that is easy, and fewer where it
+/// takes more of a coincidence.
 const LOADS: [(&str, f64); 4] = [
     ("freed", 0.5),
     ("moved", 0.5),
     ("sleepers", 0.5),
-    ("called", 4.0),
+    ("called", 16.0),
 ];
 
 /// The request of that name.
