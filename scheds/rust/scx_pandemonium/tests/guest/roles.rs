@@ -98,8 +98,8 @@ const RIVAL_SLEEP: Duration = Duration::from_millis(1);
 
 /// A frame that is too long for an interactive task, and less often than a fair
 /// share beside two hogs for each CPU allows.
-const FRAME_PERIOD: Duration = Duration::from_millis(50);
-const FRAME_BURST: Duration = Duration::from_millis(18);
+const FRAME_PERIOD: Duration = Duration::from_millis(100);
+const FRAME_BURST: Duration = Duration::from_millis(36);
 /// Frames that do not count, drawn while the task is still unknown.
 const NR_FIRST_FRAMES: usize = 10;
 
