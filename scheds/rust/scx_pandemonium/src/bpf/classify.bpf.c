@@ -255,8 +255,8 @@ __hidden u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
 	if (taskc->share.nice_weight < WEIGHT_NICE_0 || taskc->group.is_idle ||
 	    (!is_admitted && is_young(p, taskc, llcc)) ||
 	    taskc->classify.woken_by_batch ||
-	    !vtime_is_eligible(taskc->share.vtime,
-			       llcc->share.clock.avg_vruntime, loan_ns))
+	    !vtime_is_eligible(taskc->share.vtime, llcc->lag.clock.avg_vruntime,
+			       loan_ns))
 		tier = TIER_BATCH;
 	taskc->classify.served_tier = tier;
 	return tier;

@@ -31,11 +31,14 @@ struct share_task {
 	u64 slept_at_served; /* what the clock had served then */
 	u32 is_sleeping;     /* 1 from a sleep to the next wakeup */
 	u32 llc_idx;	     /* domain whose clock vtime belongs to */
-	u32 counted_weight;  /* its part of that clock's weight_sum */
 	u32 nice_weight;     /* of its nice level */
 	u32 plain_weight;    /* what its cgroup makes of that */
 	u32 last_weight;     /* the same at its last charge; 0: none */
 	u32 weight;	     /* what it is charged by: that with its factor */
+};
+
+struct lag_task {
+	u32 counted_weight; /* its part of the weight_sum of its clock */
 };
 
 struct group_task {
@@ -107,6 +110,7 @@ struct hint_task {
 
 struct task_ctx {
 	struct share_task share;
+	struct lag_task lag;
 	struct group_task group;
 	struct boost_task boost;
 	struct queue_task queue;
@@ -137,7 +141,7 @@ struct preempt_llc {
 	struct bpf_cpumask __kptr *interactive_cpus; /* an interactive one */
 };
 
-struct share_llc {
+struct lag_llc {
 	struct vtime_clock clock;  /* average vtime of its runnable tasks */
 	struct bpf_spin_lock lock; /* held by writers of the clock */
 };
@@ -182,7 +186,7 @@ struct newidle_llc {
 struct llc_ctx {
 	struct topo_llc topo;
 	struct preempt_llc preempt;
-	struct share_llc share OWN_CACHE_LINE;
+	struct lag_llc lag OWN_CACHE_LINE;
 	struct total_llc total OWN_CACHE_LINE;
 	struct boost_llc boost;
 	struct queue_llc queue OWN_CACHE_LINE;
@@ -191,10 +195,10 @@ struct llc_ctx {
 	struct newidle_llc newidle;
 };
 
-_Static_assert(__builtin_offsetof(struct llc_ctx, share) % CACHE_LINE_SIZE == 0,
+_Static_assert(__builtin_offsetof(struct llc_ctx, lag) % CACHE_LINE_SIZE == 0,
 	       "what is written begins behind what is only read");
 _Static_assert(__builtin_offsetof(struct llc_ctx, total) -
-			       __builtin_offsetof(struct llc_ctx, share) ==
+			       __builtin_offsetof(struct llc_ctx, lag) ==
 		       CACHE_LINE_SIZE,
 	       "the clock and its lock fit one cache line");
 _Static_assert(sizeof(struct llc_ctx) % CACHE_LINE_SIZE == 0,

@@ -18,7 +18,7 @@ __hidden void dump_all(void)
 		scx_bpf_dump("LLC %u: interactive %d, batch %d, clock %llu\n",
 			     i, scx_bpf_dsq_nr_queued(queue_interactive(i)),
 			     scx_bpf_dsq_nr_queued(queue_batch(i)),
-			     llcc->share.clock.avg_vruntime);
+			     llcc->lag.clock.avg_vruntime);
 	}
 }
 
@@ -49,12 +49,11 @@ __hidden void dump_task(struct task_struct *p)
 	llcc = lookup_llc(taskc->share.llc_idx);
 	if (!llcc)
 		return;
-	scx_bpf_dump(
-		"tier %u, score %llu, age %u, LLC %u, ahead %lld us\n",
-		taskc->classify.tier, taskc->classify.score,
-		taskc->classify.age, taskc->share.llc_idx,
-		(s64)(taskc->share.vtime - llcc->share.clock.avg_vruntime) /
-			NSEC_PER_USEC);
+	scx_bpf_dump("tier %u, score %llu, age %u, LLC %u, ahead %lld us\n",
+		     taskc->classify.tier, taskc->classify.score,
+		     taskc->classify.age, taskc->share.llc_idx,
+		     (s64)(taskc->share.vtime - llcc->lag.clock.avg_vruntime) /
+			     NSEC_PER_USEC);
 	scx_bpf_dump("run %llu us, wakes every %llu us, waits for %llu us\n",
 		     taskc->classify.avg_runtime_ns / NSEC_PER_USEC,
 		     taskc->classify.wake_interval_ns / NSEC_PER_USEC,

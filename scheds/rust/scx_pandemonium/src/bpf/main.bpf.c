@@ -14,6 +14,7 @@
  *   preempt	which CPU has to make room?
  *   grant	is a task on its way to a CPU?
  *   share	how much CPU time is a task owed?
+ *   lag		how far is a task from its fair share?
  *   cgroup	which cgroups are there, and how much do they weigh?
  *   group	what does its cgroup entitle a task to?
  *   total	what is runnable in all domains together?
@@ -288,11 +289,12 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "dispatch.bpf.c"
 #include "dump.bpf.c"
 #include "frequency.bpf.c"
-#include "group.bpf.c"
 #include "grant.bpf.c"
+#include "group.bpf.c"
 #include "handoff.bpf.c"
 #include "hint.bpf.c"
 #include "idle.bpf.c"
+#include "lag.bpf.c"
 #include "newidle.bpf.c"
 #include "pack.bpf.c"
 #include "place.bpf.c"

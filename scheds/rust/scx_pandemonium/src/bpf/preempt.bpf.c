@@ -85,8 +85,8 @@ __hidden u64 preempt_vtime_on(const struct task_ctx *taskc,
 	if (!own || !other)
 		return taskc->share.vtime;
 	return vtime_rebase(taskc->share.vtime,
-			    READ_ONCE(own->share.clock.avg_vruntime),
-			    READ_ONCE(other->share.clock.avg_vruntime));
+			    READ_ONCE(own->lag.clock.avg_vruntime),
+			    READ_ONCE(other->lag.clock.avg_vruntime));
 }
 
 /*

@@ -47,7 +47,7 @@ static bool is_of_kind(struct task_struct *p, const struct task_ctx *taskc,
 	return kind == RESCUE_ANY || (p->flags & PF_KTHREAD) ||
 	       (kind == RESCUE_OWED &&
 		vtime_is_eligible(taskc->share.vtime,
-				  llcc->share.clock.avg_vruntime,
+				  llcc->lag.clock.avg_vruntime,
 				  RESCUE_AHEAD_MAX_NS));
 }
 

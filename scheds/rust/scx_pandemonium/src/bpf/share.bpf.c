@@ -3,6 +3,7 @@
 #include "share.bpf.h"
 #include "boost.bpf.h"
 #include "group.bpf.h"
+#include "lag.bpf.h"
 #include "policy/classify.h"
 #include "policy/hierarchy.h"
 #include "policy/hint.h"
@@ -61,7 +62,7 @@ static void set_vtime(struct task_ctx *taskc, u64 vtime)
 static u64 bounded_vtime(const struct task_ctx *taskc,
 			 const struct llc_ctx *llcc)
 {
-	u64 clock = READ_ONCE(llcc->share.clock.avg_vruntime);
+	u64 clock = READ_ONCE(llcc->lag.clock.avg_vruntime);
 	/*
 	 * Credit is for a fast answer. A batch task that slept gets to the
 	 * front once, and so does a new one that was not let through the gate.
@@ -79,50 +80,6 @@ static u64 bounded_vtime(const struct task_ctx *taskc,
 			      clock, knobs.lag_max_ns, taskc->share.weight);
 }
 
-/* Return the weight that @taskc counts with, beside what is in @llcc. */
-static u32 feasible_weight(const struct task_ctx *taskc,
-			   const struct llc_ctx *llcc)
-{
-	u64 others = READ_ONCE(llcc->share.clock.weight_sum) -
-		     taskc->share.counted_weight;
-
-	return clock_feasible_weight(taskc->share.weight, others,
-				     llcc->topo.nr_cpus);
-}
-
-static void leave_clock(struct task_ctx *taskc)
-{
-	u32 weight = taskc->share.counted_weight;
-	struct llc_ctx *llcc = weight ? lookup_llc(taskc->share.llc_idx) : NULL;
-
-	taskc->share.counted_weight = 0;
-	if (!llcc)
-		return;
-
-	bpf_spin_lock(&llcc->share.lock);
-	clock_leave(&llcc->share.clock, taskc->share.vtime, weight);
-	bpf_spin_unlock(&llcc->share.lock);
-}
-
-/* Let the clock of @llcc count the task of @taskc, which no clock counts. */
-static void enter_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
-{
-	u32 weight = feasible_weight(taskc, llcc);
-
-	taskc->share.counted_weight = weight;
-	bpf_spin_lock(&llcc->share.lock);
-	clock_join(&llcc->share.clock, taskc->share.vtime, weight);
-	bpf_spin_unlock(&llcc->share.lock);
-}
-
-/* The task of @taskc is runnable in @llcc: count it if it has no credit. */
-static void join_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
-{
-	leave_clock(taskc);
-	if (clock_counts(&llcc->share.clock, taskc->share.vtime))
-		enter_clock(taskc, llcc);
-}
-
 /*
  * Bring the task of @taskc over to the clock of @llcc: what it is owed stays
  * the same, and its weight counts there if it counted where it was.
@@ -130,17 +87,17 @@ static void join_clock(struct task_ctx *taskc, struct llc_ctx *llcc)
 static void move_llc(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	u32 runnable_weight = taskc->group.counted_weight;
-	bool is_counted = taskc->share.counted_weight;
+	bool is_counted = taskc->lag.counted_weight;
 	struct llc_ctx *old_llcc;
 	u64 shift;
 
 	/* At the vtime that it had by the old clock. */
-	leave_clock(taskc);
+	lag_leave(taskc);
 	old_llcc = lookup_llc(taskc->share.llc_idx);
 	if (old_llcc) {
 		group_leave(taskc, old_llcc);
-		shift = llcc->share.clock.avg_vruntime -
-			old_llcc->share.clock.avg_vruntime;
+		shift = llcc->lag.clock.avg_vruntime -
+			old_llcc->lag.clock.avg_vruntime;
 		taskc->share.vtime += shift;
 		taskc->share.turn_vtime += shift;
 	}
@@ -148,7 +105,7 @@ static void move_llc(struct task_ctx *taskc, struct llc_ctx *llcc)
 	group_join(taskc, llcc, runnable_weight);
 	/* Even if it is behind: a domain must not seem to have less to do. */
 	if (is_counted)
-		enter_clock(taskc, llcc);
+		lag_enter(taskc, llcc);
 }
 
 /* The same, if it is not there yet. */
@@ -167,17 +124,17 @@ static void wake(struct task_ctx *taskc)
 	taskc->share.is_sleeping = 0;
 	if (!llcc)
 		return;
-	set_vtime(taskc, clock_return(&llcc->share.clock, taskc->share.vlag,
-				      taskc->share.slept_at_served));
+	set_vtime(taskc, lag_return(llcc, taskc->share.vlag,
+				    taskc->share.slept_at_served));
 }
 
 __hidden void share_enable(struct task_struct *p, struct task_ctx *taskc,
 			   const struct llc_ctx *llcc)
 {
 	taskc->share.llc_idx = llcc->topo.idx;
-	taskc->share.vtime = llcc->share.clock.avg_vruntime;
+	taskc->share.vtime = llcc->lag.clock.avg_vruntime;
 	taskc->share.vlag = 0;
-	taskc->share.slept_at_served = llcc->share.clock.served;
+	taskc->share.slept_at_served = llcc->lag.clock.served;
 	taskc->share.nice_weight = nice_weight(p);
 	taskc->share.plain_weight = own_weight(taskc);
 	taskc->share.weight = taskc->share.plain_weight;
@@ -197,17 +154,17 @@ __noinline int share_become_runnable(struct task_ctx *taskc __arg_nonnull,
 	group_join(taskc, llcc, own_weight(taskc));
 	boost_become_runnable(taskc, llcc);
 	renew_weight(taskc, llcc, 0, now);
-	if (!taskc->share.counted_weight)
+	if (!taskc->lag.counted_weight)
 		set_vtime(taskc, bounded_vtime(taskc, llcc));
-	join_clock(taskc, llcc);
+	lag_join(taskc, llcc);
 	return 0;
 }
 
 __hidden void share_stay_runnable(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	join_llc(taskc, llcc);
-	if (!taskc->share.counted_weight)
-		join_clock(taskc, llcc);
+	if (!taskc->lag.counted_weight)
+		lag_join(taskc, llcc);
 }
 
 __hidden void share_running(struct task_ctx *taskc, struct llc_ctx *llcc)
@@ -224,7 +181,6 @@ __noinline int share_charge(struct task_ctx *taskc __arg_nonnull, u32 llc_idx,
 {
 	struct llc_ctx *llcc = lookup_llc(llc_idx);
 	u64 step, vtime, bounded;
-	u32 old_weight, weight;
 
 	if (!llcc)
 		return -ENOENT;
@@ -233,30 +189,12 @@ __noinline int share_charge(struct task_ctx *taskc __arg_nonnull, u32 llc_idx,
 	renew_weight(taskc, llcc, taskc->share.last_weight, now);
 	taskc->share.last_weight = taskc->share.plain_weight;
 	step = vtime_charge(ran_ns, taskc->share.weight);
-	old_weight = taskc->share.counted_weight;
 	taskc->share.vtime += step;
 	vtime = taskc->share.vtime;
 	bounded = bounded_vtime(taskc, llcc);
 	if (bounded != vtime)
 		set_vtime(taskc, bounded);
-	if (!old_weight) {
-		/* It may be up to the clock; one that sleeps leaves it. */
-		if (stays)
-			join_clock(taskc, llcc);
-		return 0;
-	}
-	weight = stays ? feasible_weight(taskc, llcc) : 0;
-
-	bpf_spin_lock(&llcc->share.lock);
-	clock_advance(&llcc->share.clock, step, old_weight);
-	if (weight != old_weight || bounded != vtime) {
-		clock_leave(&llcc->share.clock, vtime, old_weight);
-		if (weight)
-			clock_join(&llcc->share.clock, bounded, weight);
-	}
-	bpf_spin_unlock(&llcc->share.lock);
-
-	taskc->share.counted_weight = weight;
+	lag_charge(taskc, llcc, step, vtime, stays);
 	return 0;
 }
 
@@ -269,8 +207,8 @@ __hidden void share_sleep(struct task_ctx *taskc, struct llc_ctx *llcc)
 	 * Behind one that it is part of it would be less, by as much for each
 	 * sleep: two that wake each other would stay near it whatever they use.
 	 */
-	taskc->share.vlag = llcc->share.clock.avg_vruntime - taskc->share.vtime;
-	taskc->share.slept_at_served = llcc->share.clock.served;
+	taskc->share.vlag = llcc->lag.clock.avg_vruntime - taskc->share.vtime;
+	taskc->share.slept_at_served = llcc->lag.clock.served;
 }
 
 __hidden void share_begin_turn(struct task_ctx *taskc)
@@ -285,7 +223,7 @@ __hidden void share_set_weight(struct task_struct *p)
 
 	if (!llcc)
 		return;
-	leave_clock(taskc);
+	lag_leave(taskc);
 	taskc->share.nice_weight = nice_weight(p);
 	taskc->share.last_weight = 0;
 	if (taskc->group.counted_weight)
@@ -296,7 +234,7 @@ __hidden void share_disable(struct task_ctx *taskc)
 {
 	struct llc_ctx *llcc = lookup_llc(taskc->share.llc_idx);
 
-	leave_clock(taskc);
+	lag_leave(taskc);
 	if (llcc)
 		group_leave(taskc, llcc);
 }
@@ -310,7 +248,7 @@ __hidden u64 share_rank(const struct task_ctx *taskc,
 
 	/* Due more than a CPU, it cannot make up for a wait: it goes first. */
 	if (tier == TIER_BATCH &&
-	    feasible_weight(taskc, llcc) < taskc->share.weight)
+	    lag_feasible_weight(taskc, llcc) < taskc->share.weight)
 		vtime -= HEAD_START_WHOLE_CPU_NS;
 	return vtime_rank(vtime, tier, taskc->classify.is_admitted);
 }

@@ -2,17 +2,16 @@
 /*
  * share: how much CPU time is a task owed?
  *
- * Each task has a vtime, the CPU time that it used by its weight. Each LLC
- * domain has a clock, the average vtime of its runnable tasks, as the
- * avg_vruntime of EEVDF. A task behind the clock is owed the distance (its
- * lag), one ahead of it has used more than its share.
+ * Each task has a vtime, the CPU time that it used by its weight. A task behind
+ * the clock of its domain (lag) is owed the distance, one ahead of it has used
+ * more than its share.
  *
  *   runnable	it comes to the clock of its domain, with what it is owed,
  *		within bounds; the clock counts it once it has no credit left
  *   runs	it is charged for the run, and the clock moves on
  *   sleeps	it keeps its lag and the clock counts it no more
  *
- * Not here: the arithmetic (policy/vtime.h, policy/clock.h), the order of the
+ * Not here: the clock (lag), the arithmetic (policy/vtime.h), the order of the
  * queues (queue), how long a run lasts (slice).
  */
 #ifndef __SHARE_BPF_H

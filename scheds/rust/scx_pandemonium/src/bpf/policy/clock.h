@@ -13,9 +13,10 @@
  * more than its share. The average is kept exactly, its whole part in
  * @avg_vruntime, what is left, which is less than the sum of weights, in
  * @remainder. A task that becomes runnable behind the clock is not counted
- * until it has reached it: it would pull the average back, and let it spring
- * forward when it sleeps again, and change what all others are owed. A sleeper
- * keeps its lag and gains what the clock @served meanwhile.
+ * until it has reached it, or goes on and on and does not: it would pull the
+ * average back, and let it spring forward when it sleeps again, and change what
+ * all others are owed. A sleeper keeps its lag and gains what the clock @served
+ * meanwhile.
  *
  * Limits:
  *   - What is owed adds up to zero among the tasks that are counted, not among
