@@ -178,6 +178,11 @@ struct dispatch_llc {
 	u32 deficit; /* see policy/deficit.h */
 };
 
+struct steal_llc {
+	u64 counted_at; /* when @behind was added to */
+	u64 behind;	/* load times ns that a CPU had less than elsewhere */
+};
+
 struct newidle_llc {
 	s32 last_cpu; /* that went idle; before Linux 6.16 */
 };
@@ -193,6 +198,7 @@ struct llc_ctx {
 	struct classify_llc classify OWN_CACHE_LINE;
 	struct dispatch_llc dispatch OWN_CACHE_LINE;
 	struct newidle_llc newidle;
+	struct steal_llc steal;
 };
 
 _Static_assert(__builtin_offsetof(struct llc_ctx, lag) % CACHE_LINE_SIZE == 0,

@@ -11,6 +11,13 @@
 enum steal_consts {
 	/* How often a CPU looks whether another domain has more to do. */
 	BALANCE_INTERVAL_NS = 4 * NSEC_PER_MSEC,
+	/*
+	 * A domain that always had less to do, by the load of one task for each
+	 * of its CPUs, takes that task after so long.
+	 */
+	BEHIND_MAX_NS = 64 * NSEC_PER_MSEC,
+	/* One that did not look for longer had nothing to do. */
+	COUNTED_MAX_NS = 32 * NSEC_PER_MSEC,
 };
 
 /*
@@ -75,10 +82,70 @@ static bool is_better_here(const struct llc_ctx *llcc,
 	return load && there > (here + load) * other->topo.nr_cpus;
 }
 
+/* Return by how much @other has more to do than @llcc, for each CPU. */
+static s64 ahead_by(const struct llc_ctx *other, const struct llc_ctx *llcc)
+{
+	u32 nr_there = other->topo.nr_cpus, nr_here = llcc->topo.nr_cpus;
+
+	if (!nr_there || !nr_here)
+		return 0;
+	return total_load_of(other) / nr_there - total_load_of(llcc) / nr_here;
+}
+
+/*
+ * Count that a CPU of @llcc had @ahead less to do than one elsewhere, or more
+ * if that is negative, since it was counted last, but no more than @max in all.
+ * Return whether it is that much at @now.
+ */
+static bool count_behind(struct llc_ctx *llcc, s64 ahead, u64 max, u64 now)
+{
+	u64 counted_at = READ_ONCE(llcc->steal.counted_at);
+	u64 behind = llcc->steal.behind, passed_ns = now - counted_at, less;
+
+	/* One of the domain's CPUs counts, none whose clock is behind. */
+	if ((s64)passed_ns <= 0 ||
+	    !__sync_bool_compare_and_swap(&llcc->steal.counted_at, counted_at,
+					  now))
+		return false;
+	if (passed_ns > COUNTED_MAX_NS)
+		passed_ns = COUNTED_MAX_NS;
+	if (ahead < 0) {
+		less = -ahead * passed_ns;
+		llcc->steal.behind = behind > less ? behind - less : 0;
+		return false;
+	}
+	behind += ahead * passed_ns;
+	llcc->steal.behind = behind < max ? behind : max;
+	return behind >= max;
+}
+
+/*
+ * Take the first batch task of @other, which has @ahead more to do than @llcc,
+ * if there was too little here for so long that it is that task's turn to be
+ * here, though that does not even the two out.
+ */
+static bool take_turn(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+		      const struct llc_ctx *other, s64 ahead, u64 now)
+{
+	u64 dsq_id = queue_batch(other->topo.idx), max;
+	u32 nr = queue_nr_batch(other);
+	u32 load = nr ? queue_peek_load(dsq_id) : 0;
+
+	if (ahead >= 0 && !load)
+		return false;
+	max = (u64)load * BEHIND_MAX_NS / llcc->topo.nr_cpus;
+	if (!count_behind(llcc, ahead, max, now) ||
+	    !take(cpuc, llcc, other, dsq_id, nr, now))
+		return false;
+	llcc->steal.behind = 0;
+	return true;
+}
+
 __hidden bool steal_balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 {
 	const struct llc_topo *topo;
-	struct llc_ctx *other;
+	struct llc_ctx *other, *furthest = NULL;
+	s64 ahead, most = 0;
 	u32 i;
 
 	if (nr_llcs == 1 || vtime_before(now, cpuc->steal.balance_at))
@@ -97,6 +164,11 @@ __hidden bool steal_balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 		    take(cpuc, llcc, other, queue_batch(other->topo.idx),
 			 queue_nr_batch(other), now))
 			return true;
+		ahead = ahead_by(other, llcc);
+		if (!furthest || ahead > most) {
+			furthest = other;
+			most = ahead;
+		}
 	}
-	return false;
+	return furthest && take_turn(cpuc, llcc, furthest, most, now);
 }

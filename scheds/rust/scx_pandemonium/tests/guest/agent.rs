@@ -6,7 +6,8 @@
 //! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
 //!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
 //! - `light-load ...`: see packing.rs. `load-step ...`: see frequency.rs.
-//!   `late-game ...`: see games.rs. `latecomer ...`: see victims.rs.
+//!   `late-game ...`: see games.rs. `latecomer ...`: see victims.rs. `parted ...`: see
+//!   domains.rs.
 //! - `unprivileged ...`: see profiles.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
@@ -21,8 +22,8 @@ use anyhow::Result;
 
 use crate::support::agent;
 use crate::{
-    classes, frequency, games, gate, groups, handoffs, idle, kicks, loader, packing, procdb,
-    profiles, races, roles, rules, sandbox, service, top, victims,
+    classes, domains, frequency, games, gate, groups, handoffs, idle, kicks, loader, packing,
+    procdb, profiles, races, roles, rules, sandbox, service, top, victims,
 };
 
 /// Not a test but what the guest runs.
@@ -43,6 +44,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["intruded", words @ ..] => classes::intruded(words),
         ["groups", words @ ..] => groups::churn(words),
         ["idle-waits", words @ ..] => kicks::idle_waits(words),
+        ["parted", words @ ..] => domains::parted(words),
         ["light-load", words @ ..] => packing::light_load(words),
         ["load-step", words @ ..] => frequency::load_step(words),
         ["late-game", words @ ..] => games::late_game(words),

@@ -24,6 +24,7 @@ mod compositors;
 mod constants;
 mod counters;
 mod desktop;
+mod domains;
 mod faults;
 mod formats;
 mod frequency;

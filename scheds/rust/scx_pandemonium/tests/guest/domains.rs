@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+//! LLC domains share by weight also where no single move of a task evens them out.
+//!
+//! - `parted NICE*NR@CPUS ...`: hogs of such nice levels begin on such CPUs, a mask in
+//!   hexadecimal digits, and may run anywhere then. The answer: the CPU time of each of
+//!   the groups meanwhile, in ms, without the first second.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use scx_guest::Kernel;
+
+use crate::ours::OURS;
+use crate::support::kernels;
+use crate::support::work::{cpu_time, join, set_affinity, set_nice, spawn, spin_until};
+
+/// Two domains of two CPUs. By the kernel's weights of nice levels, 9548 and 1024, there
+/// are 28644 in the first and 21836 in the other: less than a heavy hog less, and more
+/// than what a kernel thread that wakes there can make up for.
+const TWO: [&str; 3] = ["-10*3@3", "-10*1@c", "0*12@c"];
+
+/// Three domains of two CPUs: 28644, 21836 and 25172. None of the hogs of the third
+/// evens the other two out either.
+const THREE: [&str; 5] = ["-10*3@3", "-10*1@c", "0*12@c", "-10*1@30", "-6*4@30"];
+
+const WEIGHT_HEAVY: f64 = 9548.0;
+const WEIGHT_LIGHT: f64 = 1024.0;
+
+/// How far the ratio of CPU times may be from that of the weights.
+const TOLERANCE: f64 = 0.03;
+
+/// How long hogs are kept to CPUs, and from then on, when they are measured.
+const KEPT: Duration = Duration::from_millis(300);
+const SETTLED: Duration = Duration::from_secs(1);
+const MEASURED: Duration = Duration::from_secs(3);
+
+/// The request of that name.
+pub fn parted(groups: &[&str]) -> Result<String> {
+    let free_at = Instant::now() + KEPT;
+    let mut hogs = Vec::new();
+    for group in groups {
+        let (nice, rest) = group.split_once('*').context("NICE*NR@CPUS")?;
+        let (nr, cpus) = rest.split_once('@').context("NICE*NR@CPUS")?;
+        let (nice, cpus) = (nice.parse()?, u64::from_str_radix(cpus, 16)?);
+        let started: Result<Vec<_>> = (0..nr.parse()?)
+            .map(|_| spawn("hog", move || life(nice, cpus, free_at)))
+            .collect();
+        hogs.push(started?);
+    }
+    let mut used = Vec::new();
+    for group in hogs {
+        let times: Result<Vec<Duration>> = group.into_iter().map(join).collect();
+        let used_by_group: Duration = times?.iter().sum();
+        used.push(used_by_group.as_millis().to_string());
+    }
+    Ok(used.join(" "))
+}
+
+/// What a hog does. It frees itself: to wake another task for that would move hogs.
+fn life(nice: i32, cpus: u64, free_at: Instant) -> Result<Duration> {
+    set_affinity(0, cpus)?;
+    set_nice(nice)?;
+    spin_until(free_at);
+    set_affinity(0, u64::MAX)?;
+    spin_until(free_at + SETTLED);
+    let used = cpu_time();
+    spin_until(free_at + SETTLED + MEASURED);
+    Ok(cpu_time() - used)
+}
+
+/// The hogs of nice -10 and those of nice 0 share by weight.
+fn share_by_weight(kernel: &Kernel, topology: &str, groups: &[&str]) -> Result<()> {
+    let script = format!(
+        "begin\nfact used $(agent parted {})\nstop INT\n",
+        groups.join(" ")
+    );
+    let told = OURS.world(kernel, topology)?.run(&script)?;
+    let line: String = told.one("used")?;
+    let used: Result<Vec<f64>, _> = line.split(' ').map(str::parse).collect();
+    let each_of = |nice: &str| -> Result<f64> {
+        let (mut nr, mut of_all) = (0.0, 0.0);
+        for (group, used) in groups.iter().zip(used.as_ref().ok().context("times")?) {
+            if let Some(rest) = group.strip_prefix(nice) {
+                nr += rest.split('@').next().unwrap_or_default().parse::<f64>()?;
+                of_all += used;
+            }
+        }
+        Ok(of_all / nr)
+    };
+    let ratio = each_of("-10*")? / each_of("0*")?;
+    let due = WEIGHT_HEAVY / WEIGHT_LIGHT;
+    println!("{line}: ratio {ratio:.3} of {due:.3}");
+    told.check((ratio / due - 1.0).abs() <= TOLERANCE, || {
+        format!("ratio of CPU times {ratio:.3}, of weights {due:.3}: {line}")
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn two_domains_share_by_weight_though_no_move_evens_them_out() -> Result<()> {
+    share_by_weight(&kernels::first()?, "1x2x2x1", &TWO)
+}
+
+#[test]
+fn two_domains_share_by_weight_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(|kernel| share_by_weight(kernel, "1x2x2x1", &TWO))
+}
+
+#[test]
+fn three_domains_share_by_weight_though_no_move_evens_them_out() -> Result<()> {
+    share_by_weight(&kernels::first()?, "1x3x2x1", &THREE)
+}
+
+#[test]
+fn three_domains_share_by_weight_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(|kernel| share_by_weight(kernel, "1x3x2x1", &THREE))
+}
