@@ -65,31 +65,27 @@ __hidden bool steal_any(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
 }
 
 /*
- * Return whether the first batch task of @other is better off in @llcc: the
- * loads of the two, for each CPU, are further apart than what it is of that.
- * Anything less would only send tasks to and fro.
+ * Return whether the first batch task of @other, which has @there to do, is
+ * better off in @llcc, which has @here: for each CPU the two are further apart
+ * than what it is of that. Anything less would only send tasks to and fro.
  */
-static bool is_better_here(const struct llc_ctx *llcc,
-			   const struct llc_ctx *other)
+static bool is_better_here(const struct llc_ctx *llcc, u64 here,
+			   const struct llc_ctx *other, u64 there)
 {
-	u64 there = total_load_of(other) * llcc->topo.nr_cpus;
-	u64 here = total_load_of(llcc);
-	u32 load;
+	u32 nr_here = llcc->topo.nr_cpus, nr_there = other->topo.nr_cpus, load;
 
-	if (there <= here * other->topo.nr_cpus || !queue_nr_batch(other))
+	if (there * nr_here <= here * nr_there || !queue_nr_batch(other))
 		return false;
 	load = queue_peek_load(queue_batch(other->topo.idx));
-	return load && there > (here + load) * other->topo.nr_cpus;
+	return load && there * nr_here > (here + load) * nr_there;
 }
 
-/* Return by how much @other has more to do than @llcc, for each CPU. */
-static s64 ahead_by(const struct llc_ctx *other, const struct llc_ctx *llcc)
+/* Return @load, which @llcc has to do, for each of its CPUs. */
+static u64 load_per_cpu(const struct llc_ctx *llcc, u64 load)
 {
-	u32 nr_there = other->topo.nr_cpus, nr_here = llcc->topo.nr_cpus;
+	u32 nr_cpus = llcc->topo.nr_cpus;
 
-	if (!nr_there || !nr_here)
-		return 0;
-	return total_load_of(other) / nr_there - total_load_of(llcc) / nr_here;
+	return nr_cpus ? load / nr_cpus : 0;
 }
 
 /*
@@ -146,6 +142,7 @@ __hidden bool steal_balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 	const struct llc_topo *topo;
 	struct llc_ctx *other, *furthest = NULL;
 	s64 ahead, most = 0;
+	u64 here, there;
 	u32 i;
 
 	if (nr_llcs == 1 || vtime_before(now, cpuc->steal.balance_at))
@@ -154,17 +151,19 @@ __hidden bool steal_balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
 	topo = try_lookup_llc_topo(llcc->topo.idx);
 	if (!topo)
 		return false;
+	here = total_load_of(llcc);
 	bpf_for(i, 0, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
 		other = lookup_llc(topo->neighbours[i]);
 		if (!other)
 			break;
-		if (is_better_here(llcc, other) &&
+		there = total_load_of(other);
+		if (is_better_here(llcc, here, other, there) &&
 		    take(cpuc, llcc, other, queue_batch(other->topo.idx),
 			 queue_nr_batch(other), now))
 			return true;
-		ahead = ahead_by(other, llcc);
+		ahead = load_per_cpu(other, there) - load_per_cpu(llcc, here);
 		if (!furthest || ahead > most) {
 			furthest = other;
 			most = ahead;
