@@ -5,9 +5,10 @@
 //!   hexadecimal digits, and may run anywhere then. The answer: the CPU time of each of
 //!   the groups meanwhile, in ms, without the first second.
 
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
@@ -34,15 +35,34 @@ const KEPT: Duration = Duration::from_millis(300);
 const SETTLED: Duration = Duration::from_secs(1);
 const MEASURED: Duration = Duration::from_secs(3);
 
+/// Some hogs that begin alike.
+struct Group {
+    nice: i32,
+    nr: usize,
+    cpus: u64,
+}
+
+impl FromStr for Group {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (nice, rest) = text.split_once('*').context("NICE*NR@CPUS")?;
+        let (nr, cpus) = rest.split_once('@').context("NICE*NR@CPUS")?;
+        Ok(Self {
+            nice: nice.parse()?,
+            nr: nr.parse()?,
+            cpus: u64::from_str_radix(cpus, 16)?,
+        })
+    }
+}
+
 /// The request of that name.
 pub fn parted(groups: &[&str]) -> Result<String> {
     let free_at = Instant::now() + KEPT;
     let mut hogs = Vec::new();
     for group in groups {
-        let (nice, rest) = group.split_once('*').context("NICE*NR@CPUS")?;
-        let (nr, cpus) = rest.split_once('@').context("NICE*NR@CPUS")?;
-        let (nice, cpus) = (nice.parse()?, u64::from_str_radix(cpus, 16)?);
-        let started: Result<Vec<_>> = (0..nr.parse()?)
+        let Group { nice, nr, cpus } = group.parse()?;
+        let started: Result<Vec<_>> = (0..nr)
             .map(|_| spawn("hog", move || life(nice, cpus, free_at)))
             .collect();
         hogs.push(started?);
@@ -77,17 +97,18 @@ fn share_by_weight(kernel: &Kernel, topology: &str, groups: &[&str]) -> Result<(
     let told = OURS.world(kernel, topology)?.run(&script)?;
     let line: String = told.one("used")?;
     let used: Result<Vec<f64>, _> = line.split(' ').map(str::parse).collect();
-    let each_of = |nice: &str| -> Result<f64> {
-        let (mut nr, mut of_all) = (0.0, 0.0);
+    let each_of = |nice: i32| -> Result<f64> {
+        let (mut nr, mut of_all) = (0, 0.0);
         for (group, used) in groups.iter().zip(used.as_ref().ok().context("times")?) {
-            if let Some(rest) = group.strip_prefix(nice) {
-                nr += rest.split('@').next().unwrap_or_default().parse::<f64>()?;
+            let group: Group = group.parse()?;
+            if group.nice == nice {
+                nr += group.nr;
                 of_all += used;
             }
         }
-        Ok(of_all / nr)
+        Ok(of_all / nr as f64)
     };
-    let ratio = each_of("-10*")? / each_of("0*")?;
+    let ratio = each_of(-10)? / each_of(0)?;
     let due = WEIGHT_HEAVY / WEIGHT_LIGHT;
     println!("{line}: ratio {ratio:.3} of {due:.3}");
     told.check((ratio / due - 1.0).abs() <= TOLERANCE, || {
