@@ -12,7 +12,7 @@
  * it waits for a CPU does not count, so a frame that comes late does not look
  * like a hog; nor does a sleep in which other tasks worked and woke each other
  * until they woke it (classify.bpf.c). Up to DEMAND_FULL the factor is the
- * largest, from DEMAND_NONE on it is one.
+ * largest, from DEMAND_NONE on it is one. If the largest is 16:
  *
  *	7 ms of each 16.7 ms			demand 0.42	factor 16
  *	12 ms of each 16.7 ms			demand 0.72	factor 16
