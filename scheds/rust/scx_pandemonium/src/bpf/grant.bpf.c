@@ -8,9 +8,10 @@ enum grant_room_consts {
 };
 
 __hidden bool grant_to(const struct task_struct *p,
-		       const struct task_ctx *taskc, struct cpu_ctx *cpuc)
+		       const struct task_ctx *taskc, struct cpu_ctx *cpuc,
+		       u64 now)
 {
-	u64 old = READ_ONCE(cpuc->grant.word), now = scx_bpf_now();
+	u64 old = READ_ONCE(cpuc->grant.word);
 	u64 runtime_ns = taskc->classify.avg_runtime_ns;
 	bool is_brief = runtime_ns && runtime_ns < BRIEF_GRANT_NS;
 
@@ -27,13 +28,13 @@ __hidden bool grant_to(const struct task_struct *p,
  * is in the idle mask again.
  */
 __hidden s32 grant_idle_to(const struct task_struct *p,
-			   const struct task_ctx *taskc, s32 cpu)
+			   const struct task_ctx *taskc, s32 cpu, u64 now)
 {
 	struct cpu_ctx *cpuc = cpu >= 0 ? lookup_cpu(cpu) : NULL;
 
 	if (!cpuc)
 		return cpu;
-	if (grant_to(p, taskc, cpuc)) {
+	if (grant_to(p, taskc, cpuc, now)) {
 		if (!READ_ONCE(cpuc->account.is_busy))
 			return cpu;
 		grant_revoke(cpuc);

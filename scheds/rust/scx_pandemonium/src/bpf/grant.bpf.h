@@ -18,18 +18,18 @@
 #include "policy/grant.h"
 
 /*
- * Give the CPU of @cpuc to @p. Return false if another task is on its way
- * there.
+ * Give the CPU of @cpuc to @p at @now. Return false if another task is on its
+ * way there.
  */
 bool grant_to(const struct task_struct *p, const struct task_ctx *taskc,
-	      struct cpu_ctx *cpuc);
+	      struct cpu_ctx *cpuc, u64 now);
 
 /*
  * The same for @cpu, claimed as idle, unless that is negative. Return it, or
  * -EBUSY if another task is on its way there or one of ours runs there.
  */
 s32 grant_idle_to(const struct task_struct *p, const struct task_ctx *taskc,
-		  s32 cpu);
+		  s32 cpu, u64 now);
 
 /* @p begins to run on the CPU of @cpuc at @now. */
 void grant_running(const struct task_struct *p, struct cpu_ctx *cpuc, u64 now);
@@ -40,17 +40,18 @@ static __always_inline void grant_revoke(struct cpu_ctx *cpuc)
 	WRITE_ONCE(cpuc->grant.word, 0);
 }
 
-/* Return whether a task is on its way to the CPU of @cpuc. */
-static __always_inline bool grant_is_given(const struct cpu_ctx *cpuc)
+/* Return whether a task is on its way to the CPU of @cpuc at @now. */
+static __always_inline bool grant_is_given(const struct cpu_ctx *cpuc, u64 now)
 {
-	return grant_is_pending(READ_ONCE(cpuc->grant.word), scx_bpf_now());
+	return grant_is_pending(READ_ONCE(cpuc->grant.word), now);
 }
 
 /* Return whether one is that will not need that CPU for long. */
 static __always_inline bool grant_is_given_briefly(const struct cpu_ctx *cpuc)
 {
-	return grant_is_given(cpuc) &&
-	       grant_is_brief(READ_ONCE(cpuc->grant.word));
+	u64 word = READ_ONCE(cpuc->grant.word);
+
+	return grant_is_brief(word) && grant_is_pending(word, scx_bpf_now());
 }
 
 #endif /* __GRANT_BPF_H */

@@ -72,7 +72,7 @@ __hidden void newidle_update_idle(s32 cpu, bool is_idle)
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 		if (left_task(cpuc))
 			scx_bpf_kick_cpu(cpu, 0);
-	} else if (grant_is_given(cpuc)) {
+	} else if (grant_is_given(cpuc, scx_bpf_now())) {
 		/*
 		 * One did so while that went to sleep, and is on its way. Off
 		 * the mask, others do not try for it in vain.

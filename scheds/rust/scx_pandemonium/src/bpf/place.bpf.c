@@ -158,7 +158,8 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	if (pack_confines(taskc))
 		cpu = grant_idle_to(
 			p, taskc,
-			pack_claim_cpu(p, knobs.nr_confined_cpus, prev_cpu));
+			pack_claim_cpu(p, knobs.nr_confined_cpus, prev_cpu),
+			now);
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 	if (cpu == -EBUSY)
@@ -168,7 +169,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	    handoff_is_due(taskc, wakerc, cpuc, true))
 		return hand_off(p, taskc, cpuc, llcc, now);
 
-	cpu = grant_idle_to(p, taskc, claim_idle(p, prev_cpu));
+	cpu = grant_idle_to(p, taskc, claim_idle(p, prev_cpu), now);
 	if (cpu >= 0)
 		return place_on(p, taskc, cpuc, llcc, cpu, STAT_PLACE_IDLE);
 

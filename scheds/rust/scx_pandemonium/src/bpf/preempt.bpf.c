@@ -90,7 +90,7 @@ __hidden u64 preempt_vtime_on(const struct task_ctx *taskc,
 }
 
 /*
- * Take the CPU of @cpuc off the offer for @p.
+ * Take @cpu, which @p may use, off the offer for it.
  *
  *   1. Never from an equal or a higher tier: neither the task that made the
  *	offer nor one that came after it.
@@ -100,42 +100,51 @@ __hidden u64 preempt_vtime_on(const struct task_ctx *taskc,
  *   4. Never from a task on its way there.
  *
  * Return whether it is now the caller's.
+ *
+ * Not static, so that the verifier walks it once, not at each call.
  */
-static bool claim(struct task_struct *p, struct task_ctx *taskc,
-		  struct llc_ctx *llcc, struct cpu_ctx *cpuc)
+__noinline bool preempt_claim(struct task_struct *p __arg_trusted,
+			      struct task_ctx *taskc __arg_nonnull, s32 cpu)
 {
-	u32 offer = READ_ONCE(cpuc->preempt.offered_tier),
-	    tier = taskc->classify.served_tier;
-	u32 victim_tier;
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
+	u32 tier = taskc->classify.served_tier, offer, victim_tier;
+	u64 now;
 
+	if (!llcc)
+		return false;
+	offer = READ_ONCE(cpuc->preempt.offered_tier);
 	if (offer < OFFERED)
 		return false;
 	victim_tier = offer - OFFERED;
 	if (victim_tier >= tier || victim_tier >= TIER_LAT_CRITICAL)
 		return false;
-	if (vtime_before(share_curr_rank(cpuc),
+	now = scx_bpf_now();
+	if (vtime_before(share_curr_rank(cpuc, now),
 			 vtime_rank(preempt_vtime_on(taskc, cpuc), tier,
 				    taskc->classify.is_admitted)))
 		return false;
-	if (runs_tier(cpuc, tier))
+	/* Refused later, the CPU would be on offer no more. */
+	if (runs_tier(cpuc, tier) || grant_is_given(cpuc, now))
 		return false;
 	if (!__sync_bool_compare_and_swap(&cpuc->preempt.offered_tier, offer,
 					  0))
 		return false;
 
-	mark_offered(llcc, cpuc->topo.cpu, victim_tier, false);
+	mark_offered(llcc, cpu, victim_tier, false);
 	/* The CPU has switched in between, and makes an offer of its own. */
-	if (runs_tier(cpuc, tier) || !grant_to(p, taskc, cpuc))
+	if (runs_tier(cpuc, tier) || !grant_to(p, taskc, cpuc, now))
 		return false;
 	if (runs_tier(cpuc, tier))
 		stat_inc(cpuc, STAT_PREEMPT_EQUAL);
 	return true;
 }
 
-/* Return whether the core of @cpuc's CPU serves latency-critical work too. */
-static bool is_beside_lat_critical(const struct cpu_ctx *cpuc)
+/* Return whether the core of @cpu serves latency-critical work too. */
+static bool is_beside_lat_critical(s32 cpu)
 {
-	struct cpu_ctx *sibling = lookup_cpu(cpuc->topo.sibling);
+	const struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct cpu_ctx *sibling = cpuc ? lookup_cpu(cpuc->topo.sibling) : NULL;
 
 	return sibling && runs_tier(sibling, TIER_LAT_CRITICAL);
 }
@@ -149,8 +158,8 @@ static s32 claim_tier(struct task_struct *p, struct task_ctx *taskc,
 		      struct llc_ctx *llcc, s32 prev_cpu, u32 victim_tier)
 {
 	struct bpf_cpumask *mask = offered_mask(llcc, victim_tier);
-	struct cpu_ctx *cpuc, *beside = NULL;
-	u32 i, cpu;
+	s32 cpu, beside = -EBUSY;
+	u32 i;
 
 	if (!mask)
 		return -EBUSY;
@@ -161,16 +170,14 @@ static s32 claim_tier(struct task_struct *p, struct task_ctx *taskc,
 	bpf_for(i, 0, VICTIM_TRIES_MAX) {
 		cpu = bpf_cpumask_any_and_distribute(cast_mask(mask),
 						     p->cpus_ptr);
-		cpuc = cpu < nr_cpu_ids ? lookup_cpu(cpu) : NULL;
-		if (!cpuc || cpuc == beside)
+		if ((u32)cpu >= nr_cpu_ids || cpu == beside)
 			break;
-		if (has_smt && is_beside_lat_critical(cpuc))
-			beside = beside ?: cpuc;
-		else if (claim(p, taskc, llcc, cpuc))
+		if (has_smt && is_beside_lat_critical(cpu))
+			beside = beside >= 0 ? beside : cpu;
+		else if (preempt_claim(p, taskc, cpu))
 			return cpu;
 	}
-	return beside && claim(p, taskc, llcc, beside) ? beside->topo.cpu
-						       : -EBUSY;
+	return beside >= 0 && preempt_claim(p, taskc, beside) ? beside : -EBUSY;
 }
 
 /*
@@ -249,14 +256,8 @@ __hidden void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
 __hidden bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc,
 				 s32 cpu)
 {
-	struct cpu_ctx *cpuc = lookup_cpu(cpu);
-	struct llc_ctx *llcc;
-
-	if (!cpuc || taskc->classify.served_tier == TIER_BATCH ||
-	    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-		return false;
-	llcc = lookup_llc(cpuc->topo.llc_idx);
-	return llcc && claim(p, taskc, llcc, cpuc);
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+	       preempt_claim(p, taskc, cpu);
 }
 
 __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,

@@ -253,9 +253,9 @@ __hidden u64 share_rank(const struct task_ctx *taskc,
 	return vtime_rank(vtime, tier, taskc->classify.is_admitted);
 }
 
-__hidden u64 share_curr_rank(const struct cpu_ctx *cpuc)
+__hidden u64 share_curr_rank(const struct cpu_ctx *cpuc, u64 now)
 {
-	s64 ran_ns = scx_bpf_now() - cpuc->account.run_started_at;
+	s64 ran_ns = now - cpuc->account.run_started_at;
 
 	/* Stamped by another CPU, whose clock may be ahead of ours. */
 	return cpuc->account.rank +

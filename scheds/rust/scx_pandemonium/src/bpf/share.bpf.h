@@ -65,7 +65,7 @@ void share_set_weight(struct task_struct *p);
  */
 u64 share_rank(const struct task_ctx *taskc, const struct llc_ctx *llcc);
 
-/* Return the rank by now of what runs on @cpuc's CPU. */
-u64 share_curr_rank(const struct cpu_ctx *cpuc);
+/* Return the rank at @now of what runs on @cpuc's CPU. */
+u64 share_curr_rank(const struct cpu_ctx *cpuc, u64 now);
 
 #endif /* __SHARE_BPF_H */

@@ -279,7 +279,7 @@ __hidden void slice_hurry_waker(struct cpu_ctx *cpuc, u64 vtime)
 {
 	u64 now = scx_bpf_now(), ran_ns = now - cpuc->account.on_cpu_at;
 
-	if (vtime_before(share_curr_rank(cpuc),
+	if (vtime_before(share_curr_rank(cpuc, now),
 			 vtime + HEAD_START_LAT_CRITICAL_NS))
 		return;
 	slice_end_in(cpuc, now,
