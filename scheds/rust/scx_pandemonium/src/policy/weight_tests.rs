@@ -216,6 +216,10 @@ fn batch_work_has_its_guarantee_within_four_windows() {
         scale = next(scale, 30, 70);
     }
     assert_eq!(scale, ONE);
+    // With next to nothing it does not wait as long.
+    assert_eq!(next(ONE, 12, 88), ONE / 2);
+    assert_eq!(next(ONE / 2, 12, 88), 0);
+    assert_eq!(next(ONE, 13, 87), ONE * 3 / 4);
     // Idle CPUs: batch work has what it wants.
     assert_eq!(next(ONE, 0, 60), ONE);
 }

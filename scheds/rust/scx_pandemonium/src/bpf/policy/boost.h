@@ -45,7 +45,7 @@ enum boost_consts {
 	DEMAND_NONE = 880,
 
 	BOOST_WINDOW_NS = 32 * NSEC_PER_MSEC,
-	/* How much the scale grows after a window; it shrinks by twice that. */
+	/* How much the scale grows after a window, see boost_next_scale(). */
 	BOOST_STEP = BOOST_ONE / 8,
 	/* CPUs count as busy if no more than this part of a window was idle. */
 	BOOST_IDLE_MAX = BOOST_ONE / 5,
@@ -79,17 +79,26 @@ static inline u32 boost_factor(u32 demand, u32 max, u32 scale)
  * Return the scale after a window of @window_ns on @nr_cpus CPUs in which batch
  * work used @batch_ns and other work @other_ns. @guarantee is the part of the
  * CPU time that batch work may have.
+ *
+ * It shrinks by twice the step that it grows by, and by four times while batch
+ * work has less than half of its guarantee: many tasks with a factor leave it
+ * next to nothing.
  */
 static inline u32 boost_next_scale(u32 scale, u64 batch_ns, u64 other_ns,
 				   u64 window_ns, u32 nr_cpus, u32 guarantee)
 {
-	u64 all_ns = batch_ns + other_ns;
+	u64 all_ns = batch_ns + other_ns, due_ns = all_ns * guarantee;
 	bool is_full = all_ns << BOOST_SHIFT >=
 		       window_ns * nr_cpus * (BOOST_ONE - BOOST_IDLE_MAX);
+	u32 step = 2 * BOOST_STEP;
 
-	if (is_full && batch_ns << BOOST_SHIFT < all_ns * guarantee)
-		return scale > 2 * BOOST_STEP ? scale - 2 * BOOST_STEP : 0;
-	return scale + BOOST_STEP < BOOST_ONE ? scale + BOOST_STEP : BOOST_ONE;
+	batch_ns <<= BOOST_SHIFT;
+	if (!is_full || batch_ns >= due_ns)
+		return scale + BOOST_STEP < BOOST_ONE ? scale + BOOST_STEP
+						      : BOOST_ONE;
+	if (2 * batch_ns < due_ns)
+		step = 4 * BOOST_STEP;
+	return scale > step ? scale - step : 0;
 }
 
 #endif /* __POLICY_BOOST_H */
