@@ -13,7 +13,7 @@ enum slice_room_consts {
 	OFFLINE_POLL_NS = 2 * NSEC_PER_MSEC,
 	/* How long a CPU may be idle while tasks wait that may be for it. */
 	IDLE_PATIENCE_NS = 1 * NSEC_PER_MSEC,
-	/* How long batch work may go on after it woke a task, and at least. */
+	/* How long batch work may go on before a task, and for how long yet. */
 	HURRY_NS = 1 * NSEC_PER_MSEC,
 	HURRY_MIN_NS = 50 * NSEC_PER_USEC,
 };
@@ -46,24 +46,16 @@ static void evacuate(s32 cpu)
 	scx_bpf_kick_cpu(cpu, 0);
 }
 
-/* Let @timer see to @cpu, which goes offline and cannot without it. */
-static void poll_offline(struct bpf_timer *timer, s32 cpu)
+/*
+ * Let @cpu, which goes offline, look at its runqueue, and again until it is
+ * gone, as @timer sees to. The kernel waits there for the last task to leave,
+ * but an idle CPU does not see that another one took it.
+ */
+static void nudge_offline(struct bpf_timer *timer, s32 cpu)
 {
+	evacuate(cpu);
 	if (bpf_timer_start(timer, OFFLINE_POLL_NS, 0))
 		scx_bpf_error("no timer for CPU %d, which goes offline", cpu);
-}
-
-/*
- * Let @cpuc's CPU, which goes offline, look at its runqueue, and again until it
- * is gone. The kernel waits there for the last task to leave, but an idle CPU
- * does not see that another one took it.
- */
-static void nudge_offline(struct bpf_timer *timer, struct cpu_ctx *cpuc)
-{
-	if (!is_online(cpuc->topo.cpu))
-		return;
-	evacuate(cpuc->topo.cpu);
-	poll_offline(timer, cpuc->topo.cpu);
 }
 
 /*
@@ -106,7 +98,8 @@ static int slice_timer_fn(void *map, u32 *key, struct bpf_timer *timer)
 		now = armed_for;
 	ends_at = READ_ONCE(cpuc->slice.ends_at);
 	if (cpuc->slice.is_offline) {
-		nudge_offline(timer, cpuc);
+		if (is_online(*key))
+			nudge_offline(timer, *key);
 		return 0;
 	}
 	if (!armed_for || !ends_at)
@@ -261,30 +254,39 @@ __hidden void slice_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 		slice_end_turn(taskc);
 }
 
+/* End what has run for @ran_ns on @cpuc's CPU once that is HURRY_NS. */
+static void hurry(struct cpu_ctx *cpuc, u64 ran_ns, u64 now)
+{
+	slice_end_in(cpuc, now,
+		     ran_ns + HURRY_MIN_NS < HURRY_NS ? HURRY_NS - ran_ns
+						      : HURRY_MIN_NS);
+}
+
 __hidden void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 				u32 nr_given)
 {
-	u64 now;
-	s64 used_ns;
+	u64 now, ran_ns = 0;
 
-	if (!cpuc->account.is_busy || READ_ONCE(cpuc->slice.ends_at))
+	if (!cpuc->account.is_busy ||
+	    (READ_ONCE(cpuc->slice.ends_at) && !nr_given))
 		return;
 	now = scx_bpf_now();
-	used_ns = now - cpuc->account.on_cpu_at;
-	bound_run(cpuc, llcc, nr_given, knobs.batch_slice_ns,
-		  used_ns > 0 ? used_ns : 0, now);
+	if (vtime_before(cpuc->account.on_cpu_at, now))
+		ran_ns = now - cpuc->account.on_cpu_at;
+	if (nr_given && cpuc->account.tier == TIER_BATCH)
+		hurry(cpuc, ran_ns, now);
+	else
+		bound_run(cpuc, llcc, nr_given, knobs.batch_slice_ns, ran_ns,
+			  now);
 }
 
 __hidden void slice_hurry_waker(struct cpu_ctx *cpuc, u64 vtime)
 {
-	u64 now = scx_bpf_now(), ran_ns = now - cpuc->account.on_cpu_at;
+	u64 now = scx_bpf_now();
 
-	if (vtime_before(share_curr_rank(cpuc, now),
-			 vtime + HEAD_START_LAT_CRITICAL_NS))
-		return;
-	slice_end_in(cpuc, now,
-		     ran_ns + HURRY_MIN_NS < HURRY_NS ? HURRY_NS - ran_ns
-						      : HURRY_MIN_NS);
+	if (!vtime_before(share_curr_rank(cpuc, now),
+			  vtime + HEAD_START_LAT_CRITICAL_NS))
+		hurry(cpuc, now - cpuc->account.on_cpu_at, now);
 }
 
 __hidden void slice_update_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
@@ -318,8 +320,7 @@ __hidden void slice_cpu_offline(s32 cpu)
 		return;
 	cpuc->slice.is_offline = 1;
 	preempt_withdraw(cpuc, llcc);
-	evacuate(cpu);
 	st = bpf_map_lookup_elem(&slice_timers, &key);
 	if (st)
-		poll_offline(&st->timer, cpu);
+		nudge_offline(&st->timer, cpu);
 }

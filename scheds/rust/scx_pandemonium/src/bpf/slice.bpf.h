@@ -43,7 +43,7 @@ void slice_clear_end(struct cpu_ctx *cpuc);
 
 /*
  * The first task begins to wait while another runs on @cpuc's CPU: bound that
- * run now. @nr_given tasks were given the CPU and wait in no queue.
+ * run now. For @nr_given tasks, which are in no queue, batch work ends sooner.
  */
 void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		       u32 nr_given);

@@ -7,7 +7,7 @@
 //!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
 //! - `light-load ...`: see packing.rs. `load-step ...`: see frequency.rs.
 //!   `late-game ...`: see games.rs. `latecomer ...`: see victims.rs. `parted ...`: see
-//!   domains.rs.
+//!   domains.rs. `kernel-thread ...`: see waits.rs. `kernel-thread ...`: see waits.rs.
 //! - `unprivileged ...`: see profiles.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
@@ -23,7 +23,7 @@ use anyhow::Result;
 use crate::support::agent;
 use crate::{
     classes, domains, frequency, games, gate, groups, handoffs, idle, kicks, loader, packing,
-    procdb, profiles, races, roles, rules, sandbox, service, top, victims,
+    procdb, profiles, races, roles, rules, sandbox, service, top, victims, waits,
 };
 
 /// Not a test but what the guest runs.
@@ -45,6 +45,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["groups", words @ ..] => groups::churn(words),
         ["idle-waits", words @ ..] => kicks::idle_waits(words),
         ["parted", words @ ..] => domains::parted(words),
+        ["kernel-thread", words @ ..] => waits::kernel_thread(words),
         ["light-load", words @ ..] => packing::light_load(words),
         ["load-step", words @ ..] => frequency::load_step(words),
         ["late-game", words @ ..] => games::late_game(words),

@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 //! No task that can run waits long, whatever else wants the CPUs.
+//!
+//! - `kernel-thread SECONDS`: CPU 0 has hogs and receives what all others send over the
+//!   loopback device, for longer than batch work runs and more than it can: the rest
+//!   is work of its `ksoftirqd`. The answer: how often that woke, how often it had to
+//!   wait for long, and its longest wait in us.
 
-use std::time::Duration;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::crowd;
 use crate::support::kernels;
+use crate::support::trace::WaitTrace;
+use crate::support::work::{hog, join, set_affinity, spawn};
 
 const NR_CPUS: u32 = 4;
 
@@ -74,11 +86,86 @@ crowd starved 3 pipe*2^-20 hog*2^idle
 stop INT
 ";
 
+/// The network of a guest is down until it is asked for.
+const KERNEL_THREAD_SCRIPT: &str = "\
+begin
+ifconfig lo up
+fact waits $(agent kernel-thread 2)
+stop INT
+";
+
+/// Which CPUs receive what is sent over the loopback device.
+const RECEIVING_CPUS: &str = "/sys/class/net/lo/queues/rx-0/rps_cpus";
+
+/// How long the senders send, and how long they pause then.
+const WAVE: Duration = Duration::from_millis(25);
+const WAVE_PAUSE: Duration = Duration::from_millis(5);
+
+/// Where the kernel thread is.
+const NR_HOGS: usize = 2;
+
+/// The kernel thread woke at least so often, or the test says nothing.
+const NR_WAITS_MIN: usize = 50;
+
+/// The end of a least slice of what runs there, 1 ms, may be put off by interrupts of
+/// half a millisecond. One in twenty waits may be longer than that: interrupts come
+/// again, and other kernel threads have work too.
+const LATE_US: u64 = 1_600;
+const NR_WAITS_FOR_ONE_LATE: usize = 20;
+
 /// What is promised to a task whatever its weight.
 pub const STARVED_MAX: Duration = Duration::from_secs(2);
 
 /// What is promised to any task that has had less than its share.
 const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// The request of that name.
+pub fn kernel_thread(words: &[&str]) -> Result<String> {
+    let [seconds] = words else {
+        bail!("kernel-thread SECONDS");
+    };
+    fs::write(RECEIVING_CPUS, "1").context("receiving on CPU 0")?;
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("a socket")?;
+    let address = socket.local_addr()?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut threads = Vec::new();
+    for _ in 0..NR_HOGS {
+        let until_over = Arc::clone(&is_over);
+        threads.push(spawn("hog", move || {
+            set_affinity(0, 1)?;
+            hog(&until_over);
+            Ok(())
+        })?);
+    }
+    for cpu in 1..NR_CPUS {
+        let until_over = Arc::clone(&is_over);
+        threads.push(spawn("sender", move || {
+            set_affinity(0, 1 << cpu)?;
+            send_in_waves(address, &until_over)
+        })?);
+    }
+    let trace = WaitTrace::begin("ksoftirqd/0")?;
+    sleep(Duration::from_secs_f64(seconds.parse()?));
+    let waits_us = trace.end()?;
+    is_over.store(true, Ordering::Relaxed);
+    threads.into_iter().try_for_each(join)?;
+    let nr_late = waits_us.iter().filter(|&&us| us > LATE_US).count();
+    let most_us = waits_us.last().copied().unwrap_or_default();
+    Ok(format!("{} {nr_late} {most_us}", waits_us.len()))
+}
+
+/// Send at the same time as the others, then pause as they do.
+fn send_in_waves(address: SocketAddr, is_over: &AtomicBool) -> Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("a socket")?;
+    while !is_over.load(Ordering::Relaxed) {
+        let ends_at = Instant::now() + WAVE;
+        while Instant::now() < ends_at {
+            socket.send_to(&[0; 16], address).context("sending")?;
+        }
+        sleep(WAVE_PAUSE);
+    }
+    Ok(())
+}
 
 fn waits(kernel: &Kernel, script: &str, crowds: &[&str]) -> Result<()> {
     let told = OURS.flat(kernel, NR_CPUS)?.run(script)?;
@@ -137,4 +224,31 @@ fn a_flood_of_credit_does_not_make_batch_work_wait_long() -> Result<()> {
 #[test]
 fn a_flood_of_credit_does_not_make_batch_work_wait_long_on_the_second_kernel() -> Result<()> {
     kernels::on_second(|kernel| waits(kernel, FLOOD_SCRIPT, &["flood"]))
+}
+
+fn kernel_threads_do_not_wait(kernel: &Kernel) -> Result<()> {
+    let told = OURS.flat(kernel, NR_CPUS)?.run(KERNEL_THREAD_SCRIPT)?;
+    let found: String = told.one("waits")?;
+    println!("ksoftirqd: waits, late ones, longest in us: {found}");
+    let numbers: Result<Vec<usize>, _> = found.split(' ').map(str::parse).collect();
+    let [nr_waits, nr_late, _] = numbers?[..] else {
+        bail!("not three numbers: {found}");
+    };
+    told.check(nr_waits >= NR_WAITS_MIN, || {
+        format!("{nr_waits} waits show nothing")
+    })?;
+    told.check(nr_late * NR_WAITS_FOR_ONE_LATE <= nr_waits, || {
+        format!("of {nr_waits} waits of a kernel thread {nr_late} were long")
+    })?;
+    told.check_stops()
+}
+
+#[test]
+fn a_kernel_thread_does_not_wait_for_batch_work() -> Result<()> {
+    kernel_threads_do_not_wait(&kernels::first()?)
+}
+
+#[test]
+fn a_kernel_thread_does_not_wait_for_batch_work_on_the_second_kernel() -> Result<()> {
+    kernels::on_second(kernel_threads_do_not_wait)
 }

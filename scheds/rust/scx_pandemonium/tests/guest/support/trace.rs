@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the kernel itself counts and traces, to compare telemetry with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 /// Where the kernel traces.
 pub const TRACING: &str = "/sys/kernel/tracing";
@@ -88,8 +88,12 @@ impl EventCount {
     }
 }
 
-/// The events that a wait begins and ends with, and how they call its task.
-const WAIT_EVENTS: [(&str, &str); 2] = [("sched_waking", "comm"), ("sched_switch", "next_comm")];
+/// The events that a wait begins and ends with, and how they call its task; that it
+/// stops is needed too, since what has not stopped is woken to no effect.
+const WAIT_EVENTS: [(&str, &[&str]); 2] = [
+    ("sched_waking", &["comm"]),
+    ("sched_switch", &["prev_comm", "next_comm"]),
+];
 
 /// A trace of the waits from wakeup to run.
 pub struct WaitTrace(());
@@ -97,9 +101,10 @@ pub struct WaitTrace(());
 impl WaitTrace {
     /// Trace the waits of the tasks whose name matches `pattern` from now on.
     pub fn begin(pattern: &str) -> Result<WaitTrace> {
-        for (event, comm) in WAIT_EVENTS {
-            let filter = format!("{comm} ~ \"{pattern}\"");
-            fs::write(format!("{EVENTS}/{event}/filter"), filter)?;
+        for (event, comms) in WAIT_EVENTS {
+            let matches = comms.iter().map(|comm| format!("{comm} ~ \"{pattern}\""));
+            let filter: Vec<String> = matches.collect();
+            fs::write(format!("{EVENTS}/{event}/filter"), filter.join(" || "))?;
             fs::write(format!("{EVENTS}/{event}/enable"), "1").context("tracing")?;
         }
         Ok(WaitTrace(()))
@@ -124,24 +129,51 @@ impl WaitTrace {
 /// `hog-9 [001] d..2. 1.000002: sched_switch: ... ==> next_comm=waiter0 next_pid=8 ...`.
 fn waits_us(trace: &str) -> Result<Vec<u64>> {
     let mut woken_at_us: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut runnable: BTreeSet<&str> = BTreeSet::new();
     let mut waits_us = Vec::new();
     for line in trace.lines().filter(|line| !line.starts_with('#')) {
-        let mut words = line.split_whitespace().rev();
-        let is_switch = line.contains(" sched_switch: ");
-        let key = if is_switch { "next_pid=" } else { "pid=" };
-        let pid = words.find_map(|word| word.strip_prefix(key));
-        let event = words.find(|word| word.starts_with("sched_"));
-        let at = words.next().and_then(|word| word.strip_suffix(':'));
-        let (Some(pid), Some(_), Some(at)) = (pid, event, at) else {
+        let (head, event) = line.split_once(": ").context("no event")?;
+        let (_, at) = head.rsplit_once(' ').context("no time")?;
+        let at_us: u64 = at.replace('.', "").parse().context("a time")?;
+        let field = |key: &str| event.split_whitespace().find_map(|w| w.strip_prefix(key));
+        if let Some(pid) = field("pid=") {
+            if runnable.insert(pid) {
+                woken_at_us.insert(pid, at_us);
+            }
+            continue;
+        }
+        let (Some(prev), Some(next)) = (field("prev_pid="), field("next_pid=")) else {
             bail!("cannot read {line:?}");
         };
-        let at_us: u64 = at.replace('.', "").parse().context("a time")?;
-        if !is_switch {
-            woken_at_us.insert(pid, at_us);
-        } else if let Some(woken_at_us) = woken_at_us.remove(pid) {
-            waits_us.push(at_us - woken_at_us);
+        if !field("prev_state=").is_some_and(|state| state.starts_with('R')) {
+            runnable.remove(prev);
         }
+        runnable.insert(next);
+        waits_us.extend(woken_at_us.remove(next).map(|from_us| at_us - from_us));
     }
     waits_us.sort_unstable();
     Ok(waits_us)
+}
+
+#[test]
+fn a_wait_is_from_the_first_wakeup_of_a_task_that_sleeps() -> Result<()> {
+    let waits_us = waits_us(
+        "a-8 [000] d..2. 1.000001: sched_waking: comm=b pid=9 prio=120 target_cpu=000\n\
+         a-8 [000] d..2. 1.000003: sched_waking: comm=b pid=9 prio=120 target_cpu=000\n\
+         a-8 [000] d..2. 1.000011: sched_switch: prev_comm=a prev_pid=8 prev_prio=120 \
+         prev_state=S ==> next_comm=b next_pid=9 next_prio=120\n\
+         b-9 [000] d..2. 1.000012: sched_waking: comm=b pid=9 prio=120 target_cpu=000\n\
+         b-9 [000] d..2. 1.000020: sched_switch: prev_comm=b prev_pid=9 prev_prio=120 \
+         prev_state=R ==> next_comm=c next_pid=7 next_prio=120\n\
+         c-7 [000] d..2. 1.000021: sched_waking: comm=b pid=9 prio=120 target_cpu=000\n\
+         c-7 [000] d..2. 1.000030: sched_switch: prev_comm=c prev_pid=7 prev_prio=120 \
+         prev_state=S ==> next_comm=b next_pid=9 next_prio=120\n\
+         b-9 [000] d..2. 1.000040: sched_switch: prev_comm=b prev_pid=9 prev_prio=120 \
+         prev_state=S ==> next_comm=a next_pid=8 next_prio=120\n\
+         a-8 [000] d..2. 1.000050: sched_waking: comm=b pid=9 prio=120 target_cpu=000\n\
+         a-8 [000] d..2. 1.000055: sched_switch: prev_comm=a prev_pid=8 prev_prio=120 \
+         prev_state=S ==> next_comm=b next_pid=9 next_prio=120\n",
+    )?;
+    ensure!(waits_us == [5, 10], "{waits_us:?}");
+    Ok(())
 }
