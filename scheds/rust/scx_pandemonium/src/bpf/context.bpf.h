@@ -163,7 +163,8 @@ struct boost_llc {
 };
 
 struct queue_llc {
-	u64 nr_inserts; /* tasks ever queued here; not those of own queues */
+	u64 nr_inserts;	   /* tasks ever queued here; not those of own queues */
+	u64 nr_restricted; /* of these, those that not all CPUs may run */
 	struct waiters interactive;
 	struct waiters batch;
 };

@@ -3,6 +3,7 @@
 #include "dispatch.bpf.h"
 #include "account.bpf.h"
 #include "classify.bpf.h"
+#include "look.bpf.h"
 #include "newidle.bpf.h"
 #include "pack.bpf.h"
 #include "preempt.bpf.h"
@@ -18,7 +19,8 @@
 /* Take the first task of @dsq_id that @cpuc's CPU may run; count it as @id. */
 static bool serve(struct cpu_ctx *cpuc, u64 dsq_id, enum stat_id id)
 {
-	if (!scx_bpf_dsq_move_to_local(dsq_id, 0))
+	if (id == STAT_SERVE_OWN ? !scx_bpf_dsq_move_to_local(dsq_id, 0)
+				 : !look_take(cpuc, dsq_id))
 		return false;
 	stat_inc(cpuc, id);
 	return true;

@@ -249,7 +249,8 @@ struct handoff_cpu {
 };
 
 struct rescue_cpu {
-	u64 look_at; /* when to look for starved tasks again */
+	u64 look_at;		 /* when to look for starved tasks again */
+	u64 look_for_kthread_at; /* the same, for a kernel thread there */
 };
 
 struct classify_cpu {
@@ -281,6 +282,12 @@ struct preempt_cpu {
 
 struct grant_cpu {
 	u64 word; /* the task on its way here, see policy/grant.h; 0: none */
+};
+
+struct look_cpu {
+	u64 dsq_id;	/* the queue with nothing for this CPU; 0: none */
+	u64 nr_inserts; /* queue_nr_free_inserts() of its domain then */
+	u64 until;	/* when it is worth a look again */
 };
 
 struct queue_cpu {
@@ -317,6 +324,7 @@ struct cpu_ctx {
 	struct preempt_cpu preempt;
 	struct grant_cpu grant;
 	struct queue_cpu queue;
+	struct look_cpu look;
 	/* Counters, written by the CPU itself, read by the loader. */
 	struct stats_cpu stats OWN_CACHE_LINE;
 };

@@ -22,6 +22,7 @@
  *   queue	where do tasks wait, and in which order?
  *   slice	how long does a run last, and what ends it?
  *   dispatch	what does a CPU run next?
+ *   look	is a long queue worth another look?
  *   newidle	did a CPU that goes idle miss a task?
  *   steal	what does a CPU take from another domain?
  *   rescue	which task has waited too long?
@@ -295,6 +296,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "hint.bpf.c"
 #include "idle.bpf.c"
 #include "lag.bpf.c"
+#include "look.bpf.c"
 #include "newidle.bpf.c"
 #include "pack.bpf.c"
 #include "place.bpf.c"

@@ -7,6 +7,7 @@
 #include "grant.bpf.h"
 #include "handoff.bpf.h"
 #include "idle.bpf.h"
+#include "look.bpf.h"
 #include "newidle.bpf.h"
 #include "pack.bpf.h"
 #include "preempt.bpf.h"
@@ -307,6 +308,7 @@ static bool kick_idle(struct task_struct *p, struct task_ctx *taskc,
 
 	if (target < 0)
 		return false;
+	look_forget(target);
 	scx_bpf_kick_cpu(target, SCX_KICK_IDLE);
 	stat_inc(cpuc, STAT_KICK_IDLE);
 	return true;

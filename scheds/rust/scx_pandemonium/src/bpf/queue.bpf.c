@@ -74,8 +74,11 @@ __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 	scx_bpf_dsq_insert_vtime(p, dsq_id, classify_slice_ns(taskc),
 				 share_rank(taskc, llcc), enq_flags);
 	/* To no other CPU is it news that a task waits in an own queue. */
-	if (dsq_id >> DSQ_KIND_SHIFT != DSQ_KIND_OWN)
-		__sync_fetch_and_add(&llcc->queue.nr_inserts, 1);
+	if (dsq_id >> DSQ_KIND_SHIFT == DSQ_KIND_OWN)
+		return;
+	if (p->nr_cpus_allowed < nr_cpu_ids)
+		__sync_fetch_and_add(&llcc->queue.nr_restricted, 1);
+	__sync_fetch_and_add(&llcc->queue.nr_inserts, 1);
 }
 
 __hidden u64 queue_nr_inserts(void)
@@ -95,6 +98,12 @@ __hidden u64 queue_nr_inserts(void)
 	return nr;
 }
 
+__hidden u64 queue_nr_free_inserts(const struct llc_ctx *llcc)
+{
+	return READ_ONCE(llcc->queue.nr_inserts) -
+	       READ_ONCE(llcc->queue.nr_restricted);
+}
+
 /* Return the state of @dsq_id, whose tasks are counted in @w. */
 static enum queue_state state_of(const struct waiters *w, u64 dsq_id)
 {
@@ -104,6 +113,13 @@ static enum queue_state state_of(const struct waiters *w, u64 dsq_id)
 		return QUEUE_EMPTY;
 	return (s32)nr > scx_bpf_dsq_nr_queued(dsq_id) ? QUEUE_INCOMPLETE
 						       : QUEUE_COMPLETE;
+}
+
+__hidden enum queue_state queue_state_of(u64 dsq_id)
+{
+	const struct waiters *w = queue_waiters(dsq_id);
+
+	return w ? state_of(w, dsq_id) : QUEUE_EMPTY;
 }
 
 __noinline enum queue_state queue_state_of_all(void)

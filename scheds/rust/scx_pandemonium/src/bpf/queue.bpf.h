@@ -120,12 +120,18 @@ u32 queue_peek_load(u64 dsq_id);
  */
 u64 queue_nr_inserts(void);
 
-/* What the queues of all domains hold, by the counts and by the kernel. */
+/* The same for the domain of @llcc, of tasks that all CPUs may run. */
+u64 queue_nr_free_inserts(const struct llc_ctx *llcc);
+
+/* What one queue or those of all domains hold, by counts and by the kernel. */
 enum queue_state {
 	QUEUE_EMPTY,	  /* no task waits */
 	QUEUE_COMPLETE,	  /* all that are counted are there */
 	QUEUE_INCOMPLETE, /* one is on its way there, or to a CPU */
 };
+
+/* Return the state of @dsq_id. */
+enum queue_state queue_state_of(u64 dsq_id);
 
 /*
  * Return the state of the queues of all domains, one that is incomplete before

@@ -90,6 +90,18 @@ __noinline bool rescue_one(s32 cpu, u64 dsq_id, u32 kind, u32 nr_max)
 	return false;
 }
 
+/* Serve a kernel thread of @dsq_id, unless there was none a while ago. */
+static bool rescue_kthread(struct cpu_ctx *cpuc, u64 dsq_id, u64 now)
+{
+	if (vtime_before(now, cpuc->rescue.look_for_kthread_at))
+		return false;
+	if (rescue_one(cpuc->topo.cpu, dsq_id, RESCUE_KTHREAD,
+		       STARVED_SCAN_MAX))
+		return true;
+	cpuc->rescue.look_for_kthread_at = now + STARVED_RETRY_NS;
+	return false;
+}
+
 /* Serve a task of @dsq_id whatever it had, if one of @w waits that long. */
 static bool rescue_starved(struct cpu_ctx *cpuc, struct waiters *w, u64 dsq_id,
 			   u64 now)
@@ -99,7 +111,7 @@ static bool rescue_starved(struct cpu_ctx *cpuc, struct waiters *w, u64 dsq_id,
 	if (!wait_age_is_over(w, now, STARVED_NS) ||
 	    vtime_before(now, cpuc->rescue.look_at))
 		return false;
-	if (rescue_one(cpu, dsq_id, RESCUE_KTHREAD, STARVED_SCAN_MAX) ||
+	if (rescue_kthread(cpuc, dsq_id, now) ||
 	    rescue_one(cpu, dsq_id, RESCUE_ANY, STARVED_SCAN_MAX)) {
 		cpuc->rescue.look_at = now + STARVED_INTERVAL_NS;
 		return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* slice: how long does a run last, and what ends it? See slice.bpf.h. */
 #include "slice.bpf.h"
+#include "look.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "share.bpf.h"
@@ -298,7 +299,8 @@ __hidden void slice_update_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		slice_clear_end(cpuc);
 	else if (queue_nr_waiting(cpuc, llcc))
 		/* Idle though tasks wait: the kernel may not come to ask it. */
-		slice_end_in(cpuc, scx_bpf_now(), IDLE_PATIENCE_NS);
+		slice_end_in(cpuc, scx_bpf_now(),
+			     look_pause_ns(cpuc, IDLE_PATIENCE_NS));
 }
 
 __hidden void slice_cpu_online(s32 cpu)

@@ -2,6 +2,7 @@
 /* steal: what does a CPU take from another domain? See steal.bpf.h. */
 #include "steal.bpf.h"
 #include "idle.bpf.h"
+#include "look.bpf.h"
 #include "queue.bpf.h"
 #include "stats.bpf.h"
 #include "topo.bpf.h"
@@ -24,13 +25,15 @@ enum steal_consts {
  * Take a task of @dsq_id, where @nr wait, of domain @other to @llcc, if it may
  * leave its cache or need not.
  */
-static bool take(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
-		 const struct llc_ctx *other, u64 dsq_id, u32 nr, u64 now)
+static __always_inline bool take(struct cpu_ctx *cpuc,
+				 const struct llc_ctx *llcc,
+				 const struct llc_ctx *other, u64 dsq_id,
+				 u32 nr, u64 now)
 {
 	if (!nr ||
 	    (!topo_share_cache(llcc, other) &&
 	     !idle_may_take(dsq_id, other->topo.idx, now)) ||
-	    !scx_bpf_dsq_move_to_local(dsq_id, 0))
+	    !look_take(cpuc, dsq_id))
 		return false;
 	stat_inc(cpuc, STAT_SERVE_STOLEN);
 	return true;

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * look: is a long queue worth another look?
+ *
+ * To take the first task that a CPU may run the kernel goes through all before
+ * it, and holds the lock of the queue meanwhile. With a thousand tasks there
+ * that keep to other CPUs, each CPU that goes idle would do that, in vain. So a
+ * CPU that found none of many leaves the queue alone for a while.
+ *
+ * It looks at once if a task came since that all CPUs may run. One that only
+ * some may run, this one among them, may wait until the pause is over; but if
+ * the CPU was idle as it came, the CPU is told to look.
+ *
+ * Not here: what is in a queue (queue), when a CPU looks (dispatch, steal).
+ */
+#ifndef __LOOK_BPF_H
+#define __LOOK_BPF_H
+
+#include "context.bpf.h"
+
+/*
+ * Move the first task of @dsq_id, a queue of a domain, that @cpuc's CPU may run
+ * to its local DSQ. Return false if there is none, or was none just before.
+ */
+bool look_take(struct cpu_ctx *cpuc, u64 dsq_id);
+
+/* A task came that @cpu, which is idle, may run. */
+void look_forget(s32 cpu);
+
+/* Return @ns, or for how long @cpuc's CPU still pauses, if that is longer. */
+u64 look_pause_ns(const struct cpu_ctx *cpuc, u64 ns);
+
+#endif /* __LOOK_BPF_H */
