@@ -17,6 +17,8 @@ enum steal_consts {
 	 * of its CPUs, takes that task after so long.
 	 */
 	BEHIND_MAX_NS = 64 * NSEC_PER_MSEC,
+	/* The same below one cache, where a move costs little. */
+	BEHIND_MAX_NEAR_NS = 16 * NSEC_PER_MSEC,
 	/* One that did not look for longer had nothing to do. */
 	COUNTED_MAX_NS = 32 * NSEC_PER_MSEC,
 };
@@ -126,13 +128,15 @@ static bool count_behind(struct llc_ctx *llcc, s64 ahead, u64 max, u64 now)
 static bool take_turn(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		      const struct llc_ctx *other, s64 ahead, u64 now)
 {
-	u64 dsq_id = queue_batch(other->topo.idx), max;
+	u64 dsq_id = queue_batch(other->topo.idx), max_ns, max;
 	u32 nr = queue_nr_batch(other);
 	u32 load = nr ? queue_peek_load(dsq_id) : 0;
 
 	if (ahead >= 0 && !load)
 		return false;
-	max = (u64)load * BEHIND_MAX_NS / llcc->topo.nr_cpus;
+	max_ns = topo_share_cache(llcc, other) ? BEHIND_MAX_NEAR_NS
+					       : BEHIND_MAX_NS;
+	max = load * max_ns / llcc->topo.nr_cpus;
 	if (!count_behind(llcc, ahead, max, now) ||
 	    !take(cpuc, llcc, other, dsq_id, nr, now))
 		return false;
