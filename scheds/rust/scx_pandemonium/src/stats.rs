@@ -215,7 +215,7 @@ pub struct Metrics {
     pub nr_slice_timer: u64,
     #[stat(desc = "Runs cut short with slice left")]
     pub nr_preempted: u64,
-    #[stat(desc = "Preemptions of an equal or higher tier, by a race with a switch")]
+    #[stat(desc = "Preemptions given up: by then an equal or higher tier ran there")]
     pub nr_preempt_equal: u64,
     #[stat(desc = "Runs that began on another CPU than the last one")]
     pub nr_migrate: u64,

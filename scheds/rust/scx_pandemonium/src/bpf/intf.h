@@ -106,7 +106,7 @@ enum stat_id {
 	STAT_ENQ_WAKEUP,    /* enqueued because it woke up */
 	STAT_ENQ_REQUEUE,   /* enqueued for any other reason */
 	STAT_PREEMPTED,	    /* lost the CPU with slice left */
-	STAT_PREEMPT_EQUAL, /* victim of an equal tier, by a race */
+	STAT_PREEMPT_EQUAL, /* given up: an equal runs there by now */
 	STAT_MIGRATE,	    /* began to run on another CPU than before */
 	STAT_MIGRATE_LLC,   /* ... below another last-level cache */
 	STAT_RT_RELEASE,    /* another class took the CPU */

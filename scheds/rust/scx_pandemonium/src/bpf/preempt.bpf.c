@@ -109,6 +109,7 @@ __noinline bool preempt_claim(struct task_struct *p __arg_trusted,
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	u32 tier = taskc->classify.served_tier, offer, victim_tier;
+	bool is_late;
 	u64 now;
 
 	if (!llcc)
@@ -124,20 +125,22 @@ __noinline bool preempt_claim(struct task_struct *p __arg_trusted,
 			 vtime_rank(preempt_vtime_on(taskc, cpuc), tier,
 				    taskc->classify.is_admitted)))
 		return false;
-	/* Refused later, the CPU would be on offer no more. */
-	if (runs_tier(cpuc, tier) || grant_is_given(cpuc, now))
-		return false;
-	if (!__sync_bool_compare_and_swap(&cpuc->preempt.offered_tier, offer,
-					  0))
-		return false;
-
-	mark_offered(llcc, cpu, victim_tier, false);
-	/* The CPU has switched in between, and makes an offer of its own. */
 	if (runs_tier(cpuc, tier) || !grant_to(p, taskc, cpuc, now))
 		return false;
-	if (runs_tier(cpuc, tier))
-		stat_inc(cpuc, STAT_PREEMPT_EQUAL);
-	return true;
+	/* Last, so that a CPU which switched until now is not taken. */
+	if (!__sync_bool_compare_and_swap(&cpuc->preempt.offered_tier, offer,
+					  0)) {
+		grant_revoke(cpuc);
+		return false;
+	}
+	is_late = runs_tier(cpuc, tier);
+	mark_offered(llcc, cpu, victim_tier, false);
+	if (!is_late)
+		return true;
+	/* It has just switched, and makes an offer of its own. */
+	stat_inc(cpuc, STAT_PREEMPT_EQUAL);
+	grant_revoke(cpuc);
+	return false;
 }
 
 /* Return whether the core of @cpu serves latency-critical work too. */
@@ -271,8 +274,8 @@ __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		return;
 	/*
 	 * A claim of the old offer may come in between. It looks at what runs
-	 * before and after, see runs_tier(); what runs from then on is lost to
-	 * it, and the counter of equal preemptions shows a part of that.
+	 * before and after, see runs_tier(), and is given up then; what runs
+	 * from then on is lost to it.
 	 */
 	WRITE_ONCE(cpuc->preempt.offered_tier, offer);
 	if (old >= OFFERED)

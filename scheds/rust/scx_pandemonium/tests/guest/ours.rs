@@ -16,7 +16,7 @@ pub const OURS: Subject = Subject {
     stop_max_ms: 500,
 };
 
-/// Of so many preemptions one may be of an equal, by a race.
+/// Of so many preemptions one may have been given up since an equal runs there by now.
 const PREEMPTS_FOR_ONE_RACE: u64 = 10_000;
 
 /// The tasks of an answer to `tasks`, the server's or the program's.
@@ -25,11 +25,11 @@ pub fn tasks_of(list: &Value) -> Result<&[Value]> {
     Ok(tasks)
 }
 
-/// Checks that only tasks of a lower tier were preempted, but for the odd wakeup
-/// that found a CPU on offer which was just switching to its equal.
+/// Checks that a CPU on offer runs a task of a lower tier, but for the odd one that was
+/// just switching when a wakeup found it.
 pub fn check_victims(told: &Told, nr_equal: u64, nr_preempt: u64) -> Result<()> {
-    println!("preemptions {nr_preempt}, of equals {nr_equal}");
+    println!("preemptions {nr_preempt}, given up for an equal {nr_equal}");
     told.check(nr_equal <= 1 + nr_preempt / PREEMPTS_FOR_ONE_RACE, || {
-        format!("{nr_equal} of {nr_preempt} preemptions were of equals")
+        format!("{nr_equal} of {nr_preempt} preemptions found an equal")
     })
 }
