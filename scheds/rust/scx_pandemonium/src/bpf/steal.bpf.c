@@ -18,7 +18,7 @@ enum steal_consts {
 	 */
 	BEHIND_MAX_NS = 64 * NSEC_PER_MSEC,
 	/* The same below one cache, where a move costs little. */
-	BEHIND_MAX_NEAR_NS = 16 * NSEC_PER_MSEC,
+	BEHIND_MAX_NEAR_NS = 8 * NSEC_PER_MSEC,
 	/* One that did not look for longer had nothing to do. */
 	COUNTED_MAX_NS = 32 * NSEC_PER_MSEC,
 };
