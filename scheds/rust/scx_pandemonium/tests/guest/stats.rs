@@ -190,6 +190,8 @@ const WAITERS_SECONDS: u32 = 3;
 const NR_WAITS_MIN: usize = 120;
 /// A bucket of the histogram is up to an eighth wide.
 const BUCKET_PCT: u64 = 13;
+/// So many of the longest waits are printed.
+const NR_LONGEST: usize = 4;
 /// The intervals of the two counts may differ by so many waits.
 const NR_WAITS_APART: usize = 2;
 /// The trace begins with the waker's call, and its line takes a while.
@@ -218,7 +220,8 @@ fn check_waits(told: &Told, tier: &str) -> Result<()> {
 
     let mean_us = waits_us.iter().sum::<u64>() / nr_waits as u64;
     let said_us = found.count(&format!("{tier}_mean_us"))?;
-    println!("{tier}: mean {said_us} us, by the trace {mean_us}");
+    let longest_us = &waits_us[nr_waits - NR_LONGEST..];
+    println!("{tier}: mean {said_us} us, by the trace {mean_us}, the longest {longest_us:?}");
     told.check(
         said_us.abs_diff(mean_us) * 100 <= mean_us * BUCKET_PCT + TRACE_US * 100,
         || format!("{tier}: a mean of {said_us} us, by the trace {mean_us}"),

@@ -88,11 +88,14 @@ impl EventCount {
     }
 }
 
-/// The events that a wait begins and ends with, and how they call its task; that it
+/// The events that a wait ends and begins with, and how they call its task; that it
 /// stops is needed too, since what has not stopped is woken to no effect.
+///
+/// Switches are traced before the first wakeup and until after the last: a wakeup
+/// whose switch is not traced would seem to wait until the next run of its task.
 const WAIT_EVENTS: [(&str, &[&str]); 2] = [
-    ("sched_waking", &["comm"]),
     ("sched_switch", &["prev_comm", "next_comm"]),
+    ("sched_waking", &["comm"]),
 ];
 
 /// A trace of the waits from wakeup to run.
@@ -112,7 +115,7 @@ impl WaitTrace {
 
     /// Trace no more, and give the waits in us, the shortest first.
     pub fn end(self) -> Result<Vec<u64>> {
-        for (event, _) in WAIT_EVENTS {
+        for (event, _) in WAIT_EVENTS.iter().rev() {
             fs::write(format!("{EVENTS}/{event}/enable"), "0")?;
             fs::write(format!("{EVENTS}/{event}/filter"), "0")?;
         }
