@@ -233,7 +233,7 @@ static enum stat_id enqueue_pinned(struct task_struct *p,
 		if (!grant_is_given_briefly(cpuc))
 			enq_flags |= SCX_ENQ_HEAD;
 		insert_local(p, taskc, SCX_DSQ_LOCAL, enq_flags);
-		slice_bound_other(cpuc, llcc, 1);
+		slice_bound_other(cpuc, llcc, true);
 		return STAT_PLACE_KTHREAD;
 	}
 	queue_insert(p, taskc, llcc, queue_own(cpu), enq_flags);
@@ -366,5 +366,5 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 		stat_inc(this_cpuc, path);
 	if (path >= STAT_PLACE_OWN &&
 	    !kick_idle(p, taskc, this_cpuc, llcc, cpu, is_movable))
-		slice_bound_other(cpuc, llcc, 0);
+		slice_bound_other(cpuc, llcc, false);
 }

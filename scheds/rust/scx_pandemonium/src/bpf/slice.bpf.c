@@ -212,14 +212,14 @@ static u64 contended_slice(u64 slice_ns, u32 nr_waiting, u32 nr_cpus)
 
 /*
  * End what runs on @cpuc's CPU once it has used its part of @slice_ns. There
- * wait @nr_given tasks that were given the CPU and are in no queue. Return
- * whether it has, at @used_ns.
+ * waits one that @is_given the CPU and in no queue. Return whether it has, at
+ * @used_ns.
  */
-static bool bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 nr_given,
+static bool bound_run(struct cpu_ctx *cpuc, struct llc_ctx *llcc, bool is_given,
 		      u64 slice_ns, u64 used_ns, u64 now)
 {
-	u32 nr_waiting = queue_nr_waiting(cpuc, llcc) + nr_given;
-	u32 nr_own = queue_nr_own(cpuc) + nr_given;
+	u32 nr_waiting = queue_nr_waiting(cpuc, llcc) + is_given;
+	u32 nr_own = queue_nr_own(cpuc) + is_given;
 
 	if (!nr_waiting) {
 		bound_for_local(cpuc, now);
@@ -250,7 +250,7 @@ __hidden void slice_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 	 * Its turn is over even if it never lasts until the timer fires, else a
 	 * task that is preempted again and again would keep its place for ever.
 	 */
-	if (bound_run(cpuc, llcc, 0, taskc->slice.granted_ns,
+	if (bound_run(cpuc, llcc, false, taskc->slice.granted_ns,
 		      taskc->slice.used_ns, now))
 		slice_end_turn(taskc);
 }
@@ -264,20 +264,20 @@ static void hurry(struct cpu_ctx *cpuc, u64 ran_ns, u64 now)
 }
 
 __hidden void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-				u32 nr_given)
+				bool is_given)
 {
 	u64 now, ran_ns = 0;
 
 	if (!cpuc->account.is_busy ||
-	    (READ_ONCE(cpuc->slice.ends_at) && !nr_given))
+	    (READ_ONCE(cpuc->slice.ends_at) && !is_given))
 		return;
 	now = scx_bpf_now();
 	if (vtime_before(cpuc->account.on_cpu_at, now))
 		ran_ns = now - cpuc->account.on_cpu_at;
-	if (nr_given && cpuc->account.tier == TIER_BATCH)
+	if (is_given && cpuc->account.tier == TIER_BATCH)
 		hurry(cpuc, ran_ns, now);
 	else
-		bound_run(cpuc, llcc, nr_given, knobs.batch_slice_ns, ran_ns,
+		bound_run(cpuc, llcc, is_given, knobs.batch_slice_ns, ran_ns,
 			  now);
 }
 

@@ -43,10 +43,10 @@ void slice_clear_end(struct cpu_ctx *cpuc);
 
 /*
  * The first task begins to wait while another runs on @cpuc's CPU: bound that
- * run now. For @nr_given tasks, which are in no queue, batch work ends sooner.
+ * run now. If it @is_given the CPU, and so in no queue, batch work ends sooner.
  */
 void slice_bound_other(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-		       u32 nr_given);
+		       bool is_given);
 
 /* End what runs on the CPU of @cpuc @left_ns after @now, if not before. */
 void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns);

@@ -79,15 +79,7 @@ fn restricted_hogs_cost_little(kernel: &Kernel) -> Result<()> {
     let told = OURS.flat(kernel, 8)?.run(&format!(
         "NR_RESTRICTED={NR_RESTRICTED}\n{RESTRICTED_SCRIPT}"
     ))?;
-    let sums: Vec<String> = told.all("calls")?;
-    let sums: Result<Vec<u64>, _> = sums
-        .iter()
-        .flat_map(|s| s.split(' '))
-        .map(str::parse)
-        .collect();
-    let [nr_before, ns_before, nr_after, ns_after] = sums?[..] else {
-        anyhow::bail!("not two sums");
-    };
+    let [nr_before, ns_before, nr_after, ns_after] = told.numbers("calls")?;
     let (nr_calls, ns) = (nr_after - nr_before, ns_after - ns_before);
     println!("{nr_calls} calls of {} ns", ns / nr_calls.max(1));
     told.check(nr_calls >= NR_CALLS_MIN, || {

@@ -7,7 +7,7 @@
 //!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
 //! - `light-load ...`: see packing.rs. `load-step ...`: see frequency.rs.
 //!   `late-game ...`: see games.rs. `latecomer ...`: see victims.rs. `parted ...`: see
-//!   domains.rs. `kernel-thread ...`: see waits.rs. `kernel-thread ...`: see waits.rs.
+//!   domains.rs. `kernel-thread ...`: see waits.rs.
 //! - `unprivileged ...`: see profiles.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.

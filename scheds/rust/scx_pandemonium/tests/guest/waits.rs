@@ -105,13 +105,13 @@ const WAVE_PAUSE: Duration = Duration::from_millis(5);
 const NR_HOGS: usize = 2;
 
 /// The kernel thread woke at least so often, or the test says nothing.
-const NR_WAITS_MIN: usize = 50;
+const NR_WAITS_MIN: u64 = 50;
 
 /// The end of a least slice of what runs there, 1 ms, may be put off by interrupts of
 /// half a millisecond. One in twenty waits may be longer than that: interrupts come
 /// again, and other kernel threads have work too.
 const LATE_US: u64 = 1_600;
-const NR_WAITS_FOR_ONE_LATE: usize = 20;
+const NR_WAITS_FOR_ONE_LATE: u64 = 20;
 
 /// What is promised to a task whatever its weight.
 pub const STARVED_MAX: Duration = Duration::from_secs(2);
@@ -228,12 +228,8 @@ fn a_flood_of_credit_does_not_make_batch_work_wait_long_on_the_second_kernel() -
 
 fn kernel_threads_do_not_wait(kernel: &Kernel) -> Result<()> {
     let told = OURS.flat(kernel, NR_CPUS)?.run(KERNEL_THREAD_SCRIPT)?;
-    let found: String = told.one("waits")?;
-    println!("ksoftirqd: waits, late ones, longest in us: {found}");
-    let numbers: Result<Vec<usize>, _> = found.split(' ').map(str::parse).collect();
-    let [nr_waits, nr_late, _] = numbers?[..] else {
-        bail!("not three numbers: {found}");
-    };
+    let [nr_waits, nr_late, longest_us] = told.numbers("waits")?;
+    println!("ksoftirqd: {nr_waits} waits, {nr_late} late, longest {longest_us} us");
     told.check(nr_waits >= NR_WAITS_MIN, || {
         format!("{nr_waits} waits show nothing")
     })?;

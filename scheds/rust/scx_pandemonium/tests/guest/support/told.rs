@@ -70,6 +70,14 @@ impl Told {
         }
     }
 
+    /// The numbers told of `key`, in one value or several: `N` of them.
+    pub fn numbers<const N: usize>(&self, key: &str) -> Result<[u64; N]> {
+        let values = self.all::<String>(key)?.join(" ");
+        let numbers: Result<Vec<u64>, _> = values.split(' ').map(str::parse).collect();
+        let numbers = numbers.ok().and_then(|numbers| numbers.try_into().ok());
+        numbers.with_context(|| self.failure(&format!("{key} is {values:?}, not {N} numbers")))
+    }
+
     /// An error that says `what`, and how to see it again, unless `is_ok`.
     pub fn check(&self, is_ok: bool, what: impl FnOnce() -> String) -> Result<()> {
         ensure!(is_ok, self.failure(&what()));
