@@ -171,11 +171,11 @@ __hidden bool queue_is_overdue(struct waiters *w, u64 now, u64 thresh_ns)
 	u32 generation = READ_ONCE(w->generation);
 
 	if (wait_age_must_advance(w)) {
-		if (__sync_bool_compare_and_swap(&w->generation, generation,
-						 generation + 1)) {
-			WRITE_ONCE(w->closed_at, now);
-			WRITE_ONCE(w->look_after_ns, 0);
-		}
+		/* First: its new group must not seem as old as the last one. */
+		WRITE_ONCE(w->closed_at, now);
+		WRITE_ONCE(w->look_after_ns, 0);
+		__sync_bool_compare_and_swap(&w->generation, generation,
+					     generation + 1);
 		return false;
 	}
 	return wait_age_is_over(w, now, thresh_ns);
