@@ -108,10 +108,9 @@ const GAP_MAX_MS: u64 = 50;
 const FRAME_MEAN_MAX_US: u64 = 40_000;
 
 fn frame_mean_us(told: &Told, name: &str) -> Result<u64> {
-    let line: String = told.one(&format!("frames_{name}"))?;
-    println!("{name}: mean and longest time of a frame in us: {line}");
-    let (mean_us, _) = line.split_once(' ').context("not the time of frames")?;
-    Ok(mean_us.parse()?)
+    let [mean_us, longest_us] = told.numbers(&format!("frames_{name}"))?;
+    println!("{name}: mean and longest time of a frame in us: {mean_us} {longest_us}");
+    Ok(mean_us)
 }
 
 /// What became of a process beside hogs, times in ms.
@@ -121,16 +120,10 @@ struct Outcome {
 }
 
 fn outcome(told: &Told, name: &str) -> Result<Outcome> {
-    let line: String = told.one(name)?;
-    println!("{name}: CPU, least and most of a hog, longest gap of a hog, in ms: {line}");
-    let numbers: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
-    match numbers?.as_slice() {
-        [cpu_ms, _, _, gap_max_ms] => Ok(Outcome {
-            cpu_ms: *cpu_ms,
-            gap_max_ms: *gap_max_ms,
-        }),
-        _ => anyhow::bail!("not an outcome: {line}"),
-    }
+    let numbers: [u64; 4] = told.numbers(name)?;
+    println!("{name}: CPU, least and most of a hog, longest gap of a hog, in ms: {numbers:?}");
+    let [cpu_ms, _, _, gap_max_ms] = numbers;
+    Ok(Outcome { cpu_ms, gap_max_ms })
 }
 
 #[test]

@@ -109,15 +109,11 @@ fn waits(kernel: &Kernel) -> Result<()> {
     let told = OURS.flat(kernel, 2)?.run(&(script + "stop INT\n"))?;
     let mut most_us = Vec::new();
     for (name, ..) in CASES {
-        let waits: String = told.one(name)?;
-        println!("{name}: the reader waits, median and most in us: {waits}");
-        most_us.push((
-            name,
-            waits.split(' ').nth(1).context("two numbers")?.parse()?,
-        ));
+        let [median, most] = told.numbers(name)?;
+        println!("{name}: the reader waits, median and most in us: {median} {most}");
+        most_us.push((name, most));
     }
     for (name, most_us) in most_us {
-        let most_us: u64 = most_us;
         told.check(most_us <= WAIT_MAX_US, || {
             format!("{name}: a task waited {most_us} us behind a waker that goes on")
         })?;

@@ -373,10 +373,9 @@ fn llcs(kernel: &Kernel) -> Result<()> {
             sleepers["nr_migrate"], sleepers["max_wait_us"]
         );
         nr_moves.push(nr);
-        let leavers: String = told.one(&format!("leavers_{mode}"))?;
-        let (median, most) = leavers.split_once(' ').context("not two waits")?;
+        let [median, most] = told.numbers(&format!("leavers_{mode}"))?;
         println!("{mode}: a task that has to leave waits {median}, at most {most} us");
-        waits.push((median.parse::<u64>()?, most.parse::<u64>()?));
+        waits.push((median, most));
     }
     told.check(nr_moves[0] >= NR_MOVES_MIN, || {
         format!(

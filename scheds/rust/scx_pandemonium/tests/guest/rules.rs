@@ -193,18 +193,17 @@ pub struct Starters {
 
 /// What `starts` told under `key`.
 pub fn starters(told: &Told, key: &str) -> Result<Starters> {
-    let line: String = told.one(key)?;
-    println!("{key}: new threads, these and all ahead, median and longest delay in us: {line}");
-    let numbers: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
-    match numbers?.as_slice() {
-        [nr_new, nr_new_ahead, nr_ahead, _, longest_us] => Ok(Starters {
-            nr_new: *nr_new,
-            nr_new_ahead: *nr_new_ahead,
-            nr_ahead: *nr_ahead,
-            longest_us: *longest_us,
-        }),
-        _ => bail!("not what became of threads: {line}"),
-    }
+    let numbers: [u64; 5] = told.numbers(key)?;
+    println!(
+        "{key}: new threads, these and all ahead, median and longest delay in us: {numbers:?}"
+    );
+    let [nr_new, nr_new_ahead, nr_ahead, _, longest_us] = numbers;
+    Ok(Starters {
+        nr_new,
+        nr_new_ahead,
+        nr_ahead,
+        longest_us,
+    })
 }
 
 #[test]
