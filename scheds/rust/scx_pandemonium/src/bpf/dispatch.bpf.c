@@ -3,6 +3,7 @@
 #include "dispatch.bpf.h"
 #include "account.bpf.h"
 #include "classify.bpf.h"
+#include "grant.bpf.h"
 #include "look.bpf.h"
 #include "newidle.bpf.h"
 #include "pack.bpf.h"
@@ -215,8 +216,25 @@ static bool stays_before(const struct task_ctx *prevc,
 }
 
 /*
+ * Return whether the CPU of @cpuc, which has no task, was given to one that is
+ * on its way at @now. One that it takes before would get in front of that, in
+ * the local DSQ, where no other CPU finds it.
+ *
+ * It has not looked at the queues then: if the task does not come after all,
+ * what waits there is new to it, see newidle.
+ */
+static bool is_given_away(struct cpu_ctx *cpuc, u64 now)
+{
+	if (!grant_is_given(cpuc, now))
+		return false;
+	cpuc->dispatch.seen_inserts = 0;
+	return true;
+}
+
+/*
  * Find the next task of @cpu.
  *
+ *   0. None, if it was given to a task that is on its way.
  *   1. What goes before any rank, see serve_first().
  *   2. The first task of the interactive, the own or the batch queue, whichever
  *	has the earliest rank.
@@ -243,6 +261,8 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	cpuc->dispatch.asked_at = now;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		prevc = try_lookup_task(prev);
+	if (!prevc && is_given_away(cpuc, now))
+		return;
 	/* Before the queues: what comes in between is seen as new then. */
 	if (!prevc)
 		cpuc->dispatch.seen_inserts = queue_nr_inserts();
