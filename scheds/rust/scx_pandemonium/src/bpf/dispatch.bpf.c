@@ -115,8 +115,7 @@ static bool serve_first(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 	bool in_burst = prevc && prevc->classify.served_tier > TIER_BATCH;
 
 	return rescue_overdue(cpuc, llcc, now, in_burst) ||
-	       serve_deficit(cpuc, llcc, nr->batch) ||
-	       steal_balance(cpuc, llcc, now);
+	       serve_deficit(cpuc, llcc, nr->batch) || steal_balance(cpuc, now);
 }
 
 /*
@@ -166,7 +165,7 @@ static bool look_again(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
 
 	cpuc->dispatch.is_awaiting = state == QUEUE_INCOMPLETE;
 	return state != QUEUE_EMPTY &&
-	       (serve_any(cpuc) || steal_any(cpuc, llcc, now));
+	       (serve_any(cpuc) || steal_any(cpuc, now));
 }
 
 /* Return whether idle @cpu was claimed: it is off the mask of idle CPUs. */
@@ -286,8 +285,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		keep_running(prev, prevc, cpuc, llcc, now);
 		return;
 	}
-	if (serve_chosen(cpuc, llcc, &best, nr.batch) ||
-	    steal_any(cpuc, llcc, now))
+	if (serve_chosen(cpuc, llcc, &best, nr.batch) || steal_any(cpuc, now))
 		return;
 
 	if (prevc && may_stay)

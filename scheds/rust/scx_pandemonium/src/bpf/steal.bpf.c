@@ -41,14 +41,15 @@ static __always_inline bool take(struct cpu_ctx *cpuc,
 	return true;
 }
 
-__hidden bool steal_any(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
-			u64 now)
+__noinline bool steal_from_any(s32 cpu, u64 now)
 {
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	const struct llc_topo *topo;
 	struct llc_ctx *other;
 	u32 i, idx;
 
-	if (nr_llcs == 1)
+	if (!llcc)
 		return false;
 	topo = try_lookup_llc_topo(llcc->topo.idx);
 	if (!topo)
@@ -144,15 +145,17 @@ static bool take_turn(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 	return true;
 }
 
-__hidden bool steal_balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now)
+__noinline bool steal_to_even_out(s32 cpu, u64 now)
 {
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	const struct llc_topo *topo;
 	struct llc_ctx *other, *furthest = NULL;
 	s64 ahead, most = 0;
 	u64 here, there;
 	u32 i;
 
-	if (nr_llcs == 1 || vtime_before(now, cpuc->steal.balance_at))
+	if (!llcc)
 		return false;
 	cpuc->steal.balance_at = now + BALANCE_INTERVAL_NS;
 	topo = try_lookup_llc_topo(llcc->topo.idx);

@@ -15,21 +15,37 @@
 #define __STEAL_BPF_H
 
 #include "context.bpf.h"
+#include "policy/vtime.h"
 
 /*
- * Move a task of another domain than @llcc to the local DSQ of this CPU, that
- * of @cpuc, the nearest first, interactive first. Return whether there was one.
+ * What is left of steal_any() and steal_balance() where there is another domain
+ * and it is time to look, for the CPU with the number @cpu. The verifier sees
+ * each once, and not all that may come before it.
  */
-bool steal_any(struct cpu_ctx *cpuc, const struct llc_ctx *llcc, u64 now);
+bool steal_from_any(s32 cpu, u64 now);
+bool steal_to_even_out(s32 cpu, u64 now);
 
 /*
- * The same for a batch task of a domain that is busier than @llcc, that of this
- * CPU, or was so for long.
+ * Move a task of another domain to the local DSQ of this CPU, that of @cpuc,
+ * the nearest first, interactive first. Return whether there was one.
+ */
+static __always_inline bool steal_any(const struct cpu_ctx *cpuc, u64 now)
+{
+	return nr_llcs > 1 && steal_from_any(cpuc->topo.cpu, now);
+}
+
+/*
+ * The same for a batch task of a domain that is busier than that of this CPU,
+ * or was so for long.
  *
  * A CPU looks beyond its domain once in BALANCE_INTERVAL_NS, so that tasks of
  * an overloaded domain are not left to its own CPUs while those of others have
  * less to do, and so that the common case pays one comparison.
  */
-bool steal_balance(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
+static __always_inline bool steal_balance(const struct cpu_ctx *cpuc, u64 now)
+{
+	return nr_llcs > 1 && !vtime_before(now, cpuc->steal.balance_at) &&
+	       steal_to_even_out(cpuc->topo.cpu, now);
+}
 
 #endif /* __STEAL_BPF_H */

@@ -13,8 +13,9 @@
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`:
 //!   see rules.rs. `begin-hogs ...`: see procdb.rs. `on-terminal ...`: see top.rs.
-//! - `bpf-objects`: see loader.rs. `sandboxed ...`: see sandbox.rs.
-//!   `capable ...`: see service.rs. `unrest ...`: see races.rs.
+//! - `verified-insns`: see attach.rs. `bpf-objects`: see loader.rs.
+//!   `sandboxed ...`: see sandbox.rs. `capable ...`: see service.rs. `unrest ...`: see
+//!   races.rs.
 
 use std::process::ExitCode;
 
@@ -22,8 +23,8 @@ use anyhow::Result;
 
 use crate::support::agent;
 use crate::{
-    classes, domains, frequency, games, gate, groups, handoffs, idle, kicks, loader, packing,
-    procdb, profiles, races, roles, rules, sandbox, service, top, victims, waits,
+    attach, classes, domains, frequency, games, gate, groups, handoffs, idle, kicks, loader,
+    packing, procdb, profiles, races, roles, rules, sandbox, service, top, victims, waits,
 };
 
 /// Not a test but what the guest runs.
@@ -66,6 +67,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["unrest", words @ ..] => races::unrest(words),
         ["on-terminal", words @ ..] => top::on_terminal(words),
         ["begin-hogs", words @ ..] => procdb::begin_hogs(words),
+        ["verified-insns"] => attach::verified_insns(),
         ["bpf-objects"] => loader::bpf_objects(),
         ["sandboxed", words @ ..] => sandbox::become_sandboxed(words),
         ["capable", words @ ..] => service::become_capable(words),

@@ -96,19 +96,22 @@ fn share_by_weight(kernel: &Kernel, topology: &str, groups: &[&str]) -> Result<(
     );
     let told = OURS.world(kernel, topology)?.run(&script)?;
     let line: String = told.one("used")?;
+    let groups: Result<Vec<Group>> = groups.iter().map(|group| group.parse()).collect();
     let used: Result<Vec<f64>, _> = line.split(' ').map(str::parse).collect();
-    let each_of = |nice: i32| -> Result<f64> {
-        let (mut nr, mut of_all) = (0, 0.0);
-        for (group, used) in groups.iter().zip(used.as_ref().ok().context("times")?) {
-            let group: Group = group.parse()?;
-            if group.nice == nice {
-                nr += group.nr;
-                of_all += used;
-            }
-        }
-        Ok(of_all / nr as f64)
+    let (groups, used) = (groups?, used?);
+    told.check_eq("groups", used.len(), groups.len())?;
+    let each_of = |nice: i32| -> f64 {
+        let of_nice = || {
+            groups
+                .iter()
+                .zip(&used)
+                .filter(|(group, _)| group.nice == nice)
+        };
+        let nr: usize = of_nice().map(|(group, _)| group.nr).sum();
+        let of_all: f64 = of_nice().map(|(_, used)| used).sum();
+        of_all / nr as f64
     };
-    let ratio = each_of(-10)? / each_of(0)?;
+    let ratio = each_of(-10) / each_of(0);
     let due = WEIGHT_HEAVY / WEIGHT_LIGHT;
     println!("{line}: ratio {ratio:.3} of {due:.3}");
     told.check((ratio / due - 1.0).abs() <= TOLERANCE, || {
