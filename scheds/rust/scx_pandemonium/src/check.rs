@@ -16,7 +16,7 @@ use scx_utils::compat;
 
 use crate::cpufreq::LISTENER;
 use crate::text::printable;
-use crate::{cpufreq, output, refusal};
+use crate::{cpufreq, output, refusal, scheduler, waker};
 
 /// What the kernel says of its scheduling class.
 pub const SCHED_EXT: &str = "/sys/kernel/sched_ext";
@@ -73,6 +73,8 @@ struct Facts {
     malformed: Vec<String>,
     has_function_tracer: bool,
     has_jit: bool,
+    /// Whether interrupts can be told from tasks; `None` if it was not tried.
+    has_wakers: Option<bool>,
     is_root: bool,
     /// Why the kernel would refuse a scheduler.
     refusals: Vec<String>,
@@ -146,6 +148,10 @@ impl Facts {
             has_function_tracer: compat::function_tracer_available(),
             has_jit: read(JIT_PATH) != "0",
             is_root: geteuid().is_root(),
+            has_wakers: match has_btf && geteuid().is_root() {
+                true => scheduler::can_find_interrupts().ok(),
+                false => None,
+            },
             refusals: refusal::foreseen(),
             ops: read(Path::new(SCHED_EXT).join("root/ops")),
             driver: of_policies("scaling_driver")
@@ -163,6 +169,7 @@ impl Facts {
         if self.has_sched_ext {
             findings.extend([self.types(), self.tracer(), self.jit()]);
             findings.extend(self.permissions());
+            findings.extend(self.wakers());
             findings.push(self.other());
         }
         findings.extend([self.frequency(), self.ananicy()]);
@@ -217,6 +224,13 @@ impl Facts {
         }
         let text = "the kernel would refuse interpreted programs: sysctl net.core.bpf_jit_enable=1";
         problem("jit", text)
+    }
+
+    fn wakers(&self) -> Option<Finding> {
+        Some(match self.has_wakers? {
+            true => ok("wakers", "the kernel shows what wakes a task"),
+            false => note("wakers", waker::UNKNOWN),
+        })
     }
 
     fn permissions(&self) -> Vec<Finding> {

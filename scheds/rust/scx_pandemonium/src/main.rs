@@ -44,6 +44,7 @@ mod tasks_command;
 mod text;
 mod top;
 mod topology;
+mod waker;
 
 use std::env;
 use std::fs;

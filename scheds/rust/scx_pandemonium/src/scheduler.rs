@@ -19,12 +19,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use libbpf_rs::skel::SkelBuilder;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{
     Iter, Link, MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut, RingBuffer,
     RingBufferBuilder,
 };
-use log::info;
+use log::{debug, info, warn};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::geteuid;
 use scx_utils::{
     NR_CPU_IDS, NR_CPUS_POSSIBLE, Topology, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
@@ -49,6 +51,7 @@ use crate::refusal::KernelLog;
 use crate::stats::Sample;
 use crate::tasks::Tasks;
 use crate::topology::Tables;
+use crate::waker::{self, Samples};
 
 /// How long another scheduler may take to leave before we give up.
 const OTHER_SCHEDULER_PATIENCE: Duration = Duration::from_secs(2);
@@ -56,8 +59,17 @@ const OTHER_SCHEDULER_PATIENCE: Duration = Duration::from_secs(2);
 /// How often to look whether it has left.
 const OTHER_SCHEDULER_POLL: Duration = Duration::from_millis(50);
 
+/// How often what an interrupt sets in `preempt_count` is sampled, at the most.
+const INTERRUPT_ROUNDS: u32 = 50;
+
+/// How long to sleep, and to spin, while timers expire to be sampled.
+const INTERRUPT_POLL: Duration = Duration::from_millis(1);
+
 /// Why knobs cannot be read or written.
 const NO_KNOBS: &str = "the BPF object has no knobs";
+
+/// Why other variables cannot be.
+const NO_VARIABLES: &str = "the BPF object has no variables";
 
 /// There if the kernel has cgroups.
 const CGROUPS_PATH: &str = "/proc/cgroups";
@@ -157,6 +169,7 @@ impl<'a> Scheduler<'a> {
         let defaults = *knobs_of(&mut data.knobs);
         write_knobs(knobs_of(&mut data.knobs), control.knobs(defaults));
         follow_programs(&mut skel, follows_programs);
+        sample_interrupts(&mut skel);
         if let Some(rodata) = skel.maps.rodata_data.as_mut() {
             rodata.has_memory = memories.is_some();
         }
@@ -168,6 +181,13 @@ impl<'a> Scheduler<'a> {
         fill_topology(&mut skel, &tables)?;
         fill_compositors(&mut skel, &compositors)?;
         remember(&skel, memories.unwrap_or_default())?;
+        let irq_mask = find_interrupts(&skel)?;
+        match irq_mask {
+            Some(mask) => info!("interrupts set {mask:#x} in preempt_count"),
+            None => warn!("{}", waker::UNKNOWN),
+        }
+        let bss = skel.maps.bss_data.as_mut().context(NO_VARIABLES)?;
+        bss.waker_irq_mask = irq_mask.unwrap_or_default();
         // Loading takes a moment, in which another one may have come.
         wait_for_other_scheduler(is_stopped)?;
         // The loader starts the next scheduler only once this one is gone.
@@ -422,6 +442,93 @@ fn follow_programs(skel: &mut OpenBpfSkel<'_>, follows_programs: bool) {
     skel.progs
         .hint_move
         .set_autoload(follows_programs && has_cgroups);
+}
+
+/// Load what samples interrupts, if the kernel has what it looks at.
+fn sample_interrupts(skel: &mut OpenBpfSkel<'_>) {
+    let fields = [
+        ("trace_event_raw_hrtimer_expire_entry", "hrtimer"),
+        ("hrtimer", "is_soft"),
+    ];
+    let has = |(name, field)| compat::struct_has_field(name, field).unwrap_or(false);
+    let is_there = fields.into_iter().all(has);
+    skel.progs.waker_sample_task.set_autoload(is_there);
+    skel.progs.waker_sample_interrupt.set_autoload(is_there);
+    skel.progs.waker_sample_interrupt.set_autoattach(false);
+}
+
+/// The bits of `preempt_count` that an interrupt sets, by samples of what the
+/// kernel does now. `None` if they cannot be told.
+///
+/// # Errors
+///
+/// If the kernel refuses to run the programs that sample.
+fn find_interrupts(skel: &BpfSkel<'_>) -> Result<Option<u32>> {
+    if !skel.progs.waker_sample_interrupt.autoload() {
+        return Ok(None);
+    }
+    let link = skel.progs.waker_sample_interrupt.attach_trace();
+    let _link = link.context("sampling interrupts")?;
+    let sample_task = || {
+        let program = &skel.progs.waker_sample_task;
+        let result = program.test_run(ProgramInput::default());
+        result.context("sampling a task")
+    };
+    for _ in 0..INTERRUPT_ROUNDS {
+        // The timer that ends the sleep is a hard one.
+        sample_task()?;
+        sleep(INTERRUPT_POLL);
+        sample_task()?;
+        spin_through_timer().context("letting a timer expire")?;
+        let bss = skel.maps.bss_data.as_ref().context(NO_VARIABLES)?;
+        let data = skel.maps.data_data.as_ref().context(NO_VARIABLES)?;
+        let samples = Samples {
+            task: bss.waker_task_bits,
+            hardirq: data.waker_hardirq_bits,
+            softirq: data.waker_softirq_bits,
+        };
+        debug!("preempt_count: {samples:x?}");
+        let irq_mask = samples.irq_mask();
+        if irq_mask.is_some() {
+            return Ok(irq_mask);
+        }
+    }
+    Ok(None)
+}
+
+/// Let a hard timer expire while this thread runs in user space.
+fn spin_through_timer() -> nix::Result<()> {
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::empty())?;
+    let expires_in = TimeSpec::from_duration(INTERRUPT_POLL / 2);
+    timer.set(Expiration::OneShot(expires_in), TimerSetTimeFlags::empty())?;
+    let started = Instant::now();
+    while started.elapsed() < INTERRUPT_POLL {}
+    Ok(())
+}
+
+/// The same without a scheduler: whether this kernel shows whether a task or an
+/// interrupt wakes.
+///
+/// # Errors
+///
+/// If the programs that sample cannot be loaded or run.
+pub fn can_find_interrupts() -> Result<bool> {
+    let mut open_object = MaybeUninit::uninit();
+    let skel = BpfSkelBuilder::default().open(&mut open_object);
+    let mut skel = skel.context("opening the BPF object")?;
+    for mut program in skel.open_object_mut().progs_mut() {
+        program.set_autoload(false);
+    }
+    for mut map in skel.open_object_mut().maps_mut() {
+        let name = map.name().to_string_lossy();
+        let is_used = name == "waker_timers" || name.contains('.');
+        if !is_used {
+            map.set_autocreate(false)?;
+        }
+    }
+    sample_interrupts(&mut skel);
+    let skel = skel.load().context("loading what samples interrupts")?;
+    Ok(find_interrupts(&skel)?.is_some())
 }
 
 /// Wait until no other scheduler is attached, and name it if it stays.

@@ -262,4 +262,13 @@ const struct llc_topo *try_lookup_llc_topo(u32 llc_idx);
  */
 bool is_cpu_bypassed(void);
 
+/*
+ * Return whether @p keeps to its CPU for now.
+ *
+ * A BPF program may disable migration of the current task, once more than the
+ * task itself. Whether it does depends on the kernel's version and
+ * configuration: a probe of the library has seen it in the attach.
+ */
+bool has_migration_disabled(const struct task_struct *p);
+
 #endif /* __CONTEXT_BPF_H */

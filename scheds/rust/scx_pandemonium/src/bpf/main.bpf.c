@@ -8,6 +8,7 @@
  *   compositor	is it part of the program that draws the screen?
  *   hint	what is known of a program before it has shown it?
  *   place	which CPU does a ready task go to?
+ *   waker	does a task or an interrupt wake a task?
  *   handoff	does the waker give its CPU to the wakee?
  *   idle	which idle CPU does it get?
  *   pack	which CPUs does work keep to?
@@ -310,3 +311,4 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "tasks.bpf.c"
 #include "topo.bpf.c"
 #include "total.bpf.c"
+#include "waker.bpf.c"

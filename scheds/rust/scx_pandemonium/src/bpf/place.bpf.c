@@ -15,7 +15,7 @@
 #include "share.bpf.h"
 #include "slice.bpf.h"
 #include "stats.bpf.h"
-#include <bpf_experimental.h>
+#include "waker.bpf.h"
 
 /*
  * Return whether only one CPU may run @p, now or ever.
@@ -31,7 +31,7 @@ static bool is_pinned(const struct task_struct *p, u64 enq_flags)
 	if ((enq_flags & SCX_ENQ_REENQ) && p->migration_disabled == 2 &&
 	    p == bpf_get_current_task_btf())
 		return false;
-	return is_migration_disabled(p);
+	return has_migration_disabled(p);
 }
 
 /* Give @p straight to the local DSQ that @dsq_id names. */
@@ -39,20 +39,6 @@ static void insert_local(struct task_struct *p, struct task_ctx *taskc,
 			 u64 dsq_id, u64 enq_flags)
 {
 	scx_bpf_dsq_insert(p, dsq_id, classify_slice_ns(taskc), enq_flags);
-}
-
-/*
- * Return the context of the task that runs on this CPU, that of @cpuc, if that
- * is the waker: one of ours, not an interrupt, not in its exit. Else NULL.
- */
-static struct task_ctx *waker_ctx(const struct cpu_ctx *cpuc)
-{
-	struct task_struct *waker = (void *)bpf_get_current_task_btf();
-
-	if (!cpuc->account.is_busy || (waker->flags & PF_EXITING) ||
-	    bpf_in_hardirq() || bpf_in_serving_softirq())
-		return NULL;
-	return try_lookup_task(waker);
 }
 
 /*

@@ -20,6 +20,7 @@ fact name $(cat /sys/kernel/sched_ext/root/ops)
 fact constants $(agent rodata)
 fact verified $(agent verified-insns)
 load 1
+fact masks $(grep -c 'interrupts set 0x' $LOG)
 stop INT
 ";
 
@@ -48,6 +49,7 @@ fn attaches(kernel: &Kernel, topology: &str) -> Result<()> {
         format!("the scheduler calls itself {name}")
     })?;
     constants::check_all_set(&told)?;
+    told.check_eq("masks of interrupts found", told.one("masks")?, 1)?;
     let verified: u64 = told.one("verified")?;
     println!("the verifier walked {verified} instructions");
     told.check(verified <= VERIFIED_MAX, || {
