@@ -223,6 +223,18 @@ __hidden void account_tick(struct task_struct *p)
 }
 
 __hidden void account_stopping(struct task_struct *p, bool is_runnable)
+__hidden void account_yield(struct task_struct *p)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct llc_ctx *llcc = taskc ? lookup_llc(taskc->share.llc_idx) : NULL;
+
+	if (!llcc)
+		return;
+	share_yield(taskc, llcc);
+	slice_yield(taskc);
+	scx_bpf_task_set_slice(p, 0);
+}
+
 {
 	struct task_ctx *taskc = try_lookup_task(p);
 	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));

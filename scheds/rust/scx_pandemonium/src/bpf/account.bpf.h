@@ -47,6 +47,9 @@ void account_running(struct task_struct *p);
  */
 void account_tick(struct task_struct *p);
 
+/* ops.yield(): @p, which runs here, lets others go first. */
+void account_yield(struct task_struct *p);
+
 /*
  * ops.stopping(): @p leaves its CPU; @is_runnable if not of its own will. If it
  * sleeps, this is the last callback until it wakes: ops.quiescent() would tell

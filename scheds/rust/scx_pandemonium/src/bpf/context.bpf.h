@@ -62,6 +62,7 @@ struct slice_task {
 	u64 granted_ns;	  /* slice of the present turn */
 	u64 used_ns;	  /* used of it, in runs that were preempted */
 	u32 turn_is_over; /* 1: it queues anew, by its vtime */
+	u32 has_yielded;  /* 1 from sched_yield() to its next run */
 };
 
 struct account_task {

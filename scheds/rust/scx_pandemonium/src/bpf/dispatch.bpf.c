@@ -238,8 +238,8 @@ static bool is_given_away(struct cpu_ctx *cpuc, u64 now)
  *   2. The first task of the interactive, the own or the batch queue, whichever
  *	has the earliest rank.
  *   3. @prev again, if its rank is earlier than that, see stays_before(): no
- *	switch. Not if a rule keeps it to other CPUs: ops.enqueue() sees to it
- *	then.
+ *	switch. Not if it yields, and not if a rule keeps it to other CPUs:
+ *	ops.enqueue() sees to it then.
  *   4. Any task of these queues, if this CPU may not run the first.
  *   5. Other domains, near before far: no CPU stays idle while a task waits
  *	that may leave its own.
@@ -278,7 +278,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		return;
 
 	choose(&best, cpuc, &nr, prevc);
-	if (prevc && may_stay && best.dsq_id &&
+	if (prevc && may_stay && best.dsq_id && !prevc->slice.has_yielded &&
 	    stays_before(prevc, llcc, best.rank)) {
 		count_service(llcc, !nr.batch || prevc->classify.served_tier ==
 							 TIER_BATCH);

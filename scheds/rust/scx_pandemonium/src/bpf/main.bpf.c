@@ -134,6 +134,15 @@ void BPF_STRUCT_OPS(pandemonium_stopping, struct task_struct *p, bool runnable)
 void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)
 {
 	newidle_update_idle(cpu, idle);
+/* A task that yields to another one, @to, gets the answer that it cannot. */
+bool BPF_STRUCT_OPS(pandemonium_yield, struct task_struct *from,
+		    struct task_struct *to)
+{
+	if (!to)
+		account_yield(from);
+	return false;
+}
+
 }
 
 void BPF_STRUCT_OPS(pandemonium_cpu_release, s32 cpu,
@@ -259,6 +268,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 	       .update_idle	= (void *)pandemonium_update_idle,
 	       .cpu_release	= (void *)pandemonium_cpu_release,
 	       .cpu_online	= (void *)pandemonium_cpu_online,
+	       .yield		= (void *)pandemonium_yield,
 	       .cpu_offline	= (void *)pandemonium_cpu_offline,
 	       .init_task	= (void *)pandemonium_init_task,
 	       .enable		= (void *)pandemonium_enable,

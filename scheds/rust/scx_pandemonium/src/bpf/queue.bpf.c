@@ -3,6 +3,7 @@
 #include "queue.bpf.h"
 #include "classify.bpf.h"
 #include "share.bpf.h"
+#include "policy/vtime.h"
 
 __hidden s32 queue_init(void)
 {
@@ -67,12 +68,29 @@ __hidden bool queue_uncount(struct task_ctx *taskc)
 	return true;
 }
 
+/* Return the rank of the last task of @dsq_id, or @rank if that is later. */
+static u64 rank_behind(u64 dsq_id, u64 rank)
+{
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, dsq_id, SCX_DSQ_ITER_REV) {
+		if (vtime_before(rank, p->scx.dsq_vtime))
+			rank = p->scx.dsq_vtime;
+		break;
+	}
+	return rank;
+}
+
 __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 			   struct llc_ctx *llcc, u64 dsq_id, u64 enq_flags)
 {
+	u64 rank = share_rank(taskc, llcc);
+
+	if (taskc->slice.has_yielded)
+		rank = rank_behind(dsq_id, rank);
 	count_waiting(taskc, dsq_id);
-	scx_bpf_dsq_insert_vtime(p, dsq_id, classify_slice_ns(taskc),
-				 share_rank(taskc, llcc), enq_flags);
+	scx_bpf_dsq_insert_vtime(p, dsq_id, classify_slice_ns(taskc), rank,
+				 enq_flags);
 	/* To no other CPU is it news that a task waits in an own queue. */
 	if (dsq_id >> DSQ_KIND_SHIFT == DSQ_KIND_OWN)
 		return;

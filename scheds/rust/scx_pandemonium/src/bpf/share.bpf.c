@@ -211,6 +211,17 @@ __hidden void share_sleep(struct task_ctx *taskc, struct llc_ctx *llcc)
 	taskc->share.slept_at_served = llcc->lag.clock.served;
 }
 
+__hidden void share_yield(struct task_ctx *taskc, struct llc_ctx *llcc)
+{
+	u64 clock = READ_ONCE(llcc->lag.clock.avg_vruntime);
+
+	if (!vtime_before(taskc->share.vtime, clock))
+		return;
+	lag_leave(taskc);
+	set_vtime(taskc, clock);
+	lag_enter(taskc, llcc);
+}
+
 __hidden void share_begin_turn(struct task_ctx *taskc)
 {
 	taskc->share.turn_vtime = taskc->share.vtime;

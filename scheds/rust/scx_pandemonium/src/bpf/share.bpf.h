@@ -50,6 +50,13 @@ int share_charge(struct task_ctx *taskc, u32 llc_idx, u64 ran_ns, u64 now,
 /* The task of @taskc, charged for its run in @llcc, sleeps: it keeps a lag. */
 void share_sleep(struct task_ctx *taskc, struct llc_ctx *llcc);
 
+/*
+ * The task of @taskc, which runs in @llcc, yields: it gives up what it is owed,
+ * as under EEVDF. The clock would stay behind otherwise, with one that always
+ * yields, and others would reach the bound of what they may owe.
+ */
+void share_yield(struct task_ctx *taskc, struct llc_ctx *llcc);
+
 /* Its turn begins: the place that it keeps meanwhile is where it is now. */
 void share_begin_turn(struct task_ctx *taskc);
 

@@ -24,7 +24,8 @@ use anyhow::Result;
 use crate::support::agent;
 use crate::{
     attach, classes, domains, frequency, games, gate, groups, handoffs, idle, kicks, loader,
-    packing, procdb, profiles, races, roles, rules, sandbox, service, top, victims, waits,
+    packing, procdb, profiles, races, roles, rules, sandbox, service, top, victims,
+    waits, yields,
 };
 
 /// Not a test but what the guest runs.
@@ -42,6 +43,8 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["leavers", words @ ..] => idle::leavers(words),
         ["latecomer", words @ ..] => victims::latecomer(words),
         ["goes-on", words @ ..] => handoffs::goes_on(words),
+        ["hogs-and-yielders", words @ ..] => yields::hogs_and_yielders(words),
+        ["job-beside-yielders"] => yields::job_beside_yielders(),
         ["intruded", words @ ..] => classes::intruded(words),
         ["groups", words @ ..] => groups::churn(words),
         ["idle-waits", words @ ..] => kicks::idle_waits(words),

@@ -67,3 +67,4 @@ mod tasks;
 mod top;
 mod victims;
 mod waits;
+mod yields;
