@@ -582,6 +582,7 @@ fn configure(
     rodata.has_wide_l2 = tables.has_wide_l2;
     rodata.has_small_cores = tables.has_small_cores;
     rodata.has_cpufreq = governors.may_listen();
+    rodata.has_cpu_release = !can_reenqueue_anywhere();
 
     let data = skel.maps.data_data.as_mut().context(NO_KNOBS)?;
     data.knobs.is_cpufreq_on = governors.one_listens().into();
@@ -603,6 +604,9 @@ fn configure(
 
     let ops = skel.struct_ops.pandemonium_ops_mut();
     ops.exit_dump_len = opts.exit_dump_len;
+    if can_reenqueue_anywhere() {
+        ops.cpu_release = ptr::null_mut();
+    }
     // Before Linux 6.19 there is none, and the library would warn of it.
     if !compat::struct_has_field("sched_ext_ops", "cgroup_set_idle").unwrap_or(false) {
         ops.cgroup_set_idle = ptr::null_mut();
@@ -618,6 +622,14 @@ fn configure(
         | *compat::SCX_OPS_ALLOW_QUEUED_WAKEUP;
     info!("scheduler flags: {:#x}", ops.flags);
     Ok(())
+}
+
+/// Whether tasks of a local DSQ can be enqueued again from any callback. Kernels that
+/// have it warn of `ops.cpu_release()`.
+fn can_reenqueue_anywhere() -> bool {
+    ["scx_bpf_reenqueue_local___v2", "scx_bpf_dsq_reenq"]
+        .into_iter()
+        .any(|name| compat::ksym_exists(name).unwrap_or(false))
 }
 
 /// The knobs that the BPF half was built with.

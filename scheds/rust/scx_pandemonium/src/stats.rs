@@ -193,6 +193,8 @@ pub struct Metrics {
     pub nr_enq_wakeup: u64,
     #[stat(desc = "Enqueued for another reason, such as the end of a slice")]
     pub nr_enq_requeue: u64,
+    #[stat(desc = "Of these, since a higher scheduling class took the CPU")]
+    pub nr_enq_return: u64,
     #[stat(desc = "Tasks taken from a CPU's own queue")]
     pub nr_serve_own: u64,
     #[stat(desc = "Tasks taken from the interactive queue of the domain")]
@@ -306,6 +308,7 @@ impl Metrics {
             nr_batch: count(stat_id_STAT_PLACE_BATCH),
             nr_enq_wakeup: count(stat_id_STAT_ENQ_WAKEUP),
             nr_enq_requeue: count(stat_id_STAT_ENQ_REQUEUE),
+            nr_enq_return: count(stat_id_STAT_ENQ_RETURN),
             nr_serve_own: count(stat_id_STAT_SERVE_OWN),
             nr_serve_interactive: count(stat_id_STAT_SERVE_INTERACTIVE),
             nr_serve_batch: count(stat_id_STAT_SERVE_BATCH),

@@ -205,7 +205,7 @@ __hidden void account_running(struct task_struct *p)
 	frequency_running(cpuc, now);
 	account_begin_run(taskc, cpuc, llcc, now);
 	/* After it says that it runs: see grant_idle_to(). */
-	grant_running(p, cpuc, now);
+	grant_end(p, cpuc, now);
 }
 
 __hidden void account_tick(struct task_struct *p)
@@ -222,7 +222,6 @@ __hidden void account_tick(struct task_struct *p)
 	account_begin_run(taskc, cpuc, llcc, now);
 }
 
-__hidden void account_stopping(struct task_struct *p, bool is_runnable)
 __hidden void account_yield(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
@@ -235,6 +234,7 @@ __hidden void account_yield(struct task_struct *p)
 	scx_bpf_task_set_slice(p, 0);
 }
 
+__hidden void account_stopping(struct task_struct *p, bool is_runnable)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
 	struct cpu_ctx *cpuc = lookup_cpu(scx_bpf_task_cpu(p));
@@ -271,6 +271,8 @@ __hidden void account_yield(struct task_struct *p)
 		return;
 	}
 	taskc->account.runnable_at = now;
+	if (is_runnable)
+		preempt_stopping(p, cpuc, llcc);
 	if (!taskc->slice.turn_is_over)
 		stat_inc(cpuc, STAT_PREEMPTED);
 }

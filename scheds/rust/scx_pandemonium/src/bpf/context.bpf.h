@@ -220,6 +220,7 @@ extern const volatile u32 nr_l2s;	    /* number of L2 domains */
 extern const volatile bool has_smt;	    /* cores have several CPUs */
 extern const volatile bool has_wide_l2;	    /* L2 domains several cores */
 extern const volatile bool has_small_cores; /* cores differ in size */
+extern const volatile bool has_cpu_release; /* ops.cpu_release() is called */
 extern const volatile bool has_cpufreq;	    /* a driver sets frequencies */
 extern const volatile bool has_memory;	    /* programs are remembered */
 extern struct knobs knobs;

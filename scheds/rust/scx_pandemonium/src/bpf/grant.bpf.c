@@ -43,8 +43,8 @@ __hidden s32 grant_idle_to(const struct task_struct *p,
 	return -EBUSY;
 }
 
-__hidden void grant_running(const struct task_struct *p, struct cpu_ctx *cpuc,
-			    u64 now)
+__hidden void grant_end(const struct task_struct *p, struct cpu_ctx *cpuc,
+			u64 now)
 {
 	u64 word = READ_ONCE(cpuc->grant.word);
 

@@ -31,8 +31,8 @@ bool grant_to(const struct task_struct *p, const struct task_ctx *taskc,
 s32 grant_idle_to(const struct task_struct *p, const struct task_ctx *taskc,
 		  s32 cpu, u64 now);
 
-/* @p begins to run on the CPU of @cpuc at @now. */
-void grant_running(const struct task_struct *p, struct cpu_ctx *cpuc, u64 now);
+/* @p runs on the CPU of @cpuc at @now, or came back since that was taken. */
+void grant_end(const struct task_struct *p, struct cpu_ctx *cpuc, u64 now);
 
 /* Take the CPU of @cpuc back: no task is on its way there. */
 static __always_inline void grant_revoke(struct cpu_ctx *cpuc)

@@ -105,6 +105,7 @@ enum stat_id {
 	/* Facts. */
 	STAT_ENQ_WAKEUP,    /* enqueued because it woke up */
 	STAT_ENQ_REQUEUE,   /* enqueued for any other reason */
+	STAT_ENQ_RETURN,    /* of these, since the CPU was taken from it */
 	STAT_PREEMPTED,	    /* lost the CPU with slice left */
 	STAT_PREEMPT_EQUAL, /* given up: an equal runs there by now */
 	STAT_MIGRATE,	    /* began to run on another CPU than before */

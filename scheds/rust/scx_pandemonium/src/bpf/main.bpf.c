@@ -73,6 +73,9 @@ const volatile bool has_smt = false;
 const volatile bool has_wide_l2 = false;
 const volatile bool has_small_cores = false;
 
+/* Whether ops.cpu_release() is called; set by the loader. */
+const volatile bool has_cpu_release = true;
+
 /* Whether a driver sets frequencies of CPUs; set by the loader. */
 const volatile bool has_cpufreq = false;
 
@@ -131,9 +134,6 @@ void BPF_STRUCT_OPS(pandemonium_stopping, struct task_struct *p, bool runnable)
 	account_stopping(p, runnable);
 }
 
-void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)
-{
-	newidle_update_idle(cpu, idle);
 /* A task that yields to another one, @to, gets the answer that it cannot. */
 bool BPF_STRUCT_OPS(pandemonium_yield, struct task_struct *from,
 		    struct task_struct *to)
@@ -143,6 +143,9 @@ bool BPF_STRUCT_OPS(pandemonium_yield, struct task_struct *from,
 	return false;
 }
 
+void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)
+{
+	newidle_update_idle(cpu, idle);
 }
 
 void BPF_STRUCT_OPS(pandemonium_cpu_release, s32 cpu,
@@ -265,10 +268,10 @@ SCX_OPS_DEFINE(pandemonium_ops,
 	       .running		= (void *)pandemonium_running,
 	       .tick		= (void *)pandemonium_tick,
 	       .stopping	= (void *)pandemonium_stopping,
+	       .yield		= (void *)pandemonium_yield,
 	       .update_idle	= (void *)pandemonium_update_idle,
 	       .cpu_release	= (void *)pandemonium_cpu_release,
 	       .cpu_online	= (void *)pandemonium_cpu_online,
-	       .yield		= (void *)pandemonium_yield,
 	       .cpu_offline	= (void *)pandemonium_cpu_offline,
 	       .init_task	= (void *)pandemonium_init_task,
 	       .enable		= (void *)pandemonium_enable,

@@ -67,9 +67,18 @@ static __always_inline s32 place_on(struct task_struct *p,
 				    struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 				    s32 cpu, enum stat_id path)
 {
+	u64 enq_flags = 0;
+
+	/*
+	 * If a higher class gets there first, @p comes back to ops.enqueue().
+	 * Not on a handoff: the waker still runs.
+	 */
+	if (path != STAT_PLACE_HANDOFF)
+		enq_flags = SCX_ENQ_IMMED;
+	if (path == STAT_PLACE_PREEMPT)
+		enq_flags |= SCX_ENQ_PREEMPT;
 	/* The local DSQ is that of the CPU that ops.select_cpu() returns. */
-	insert_local(p, taskc, SCX_DSQ_LOCAL,
-		     path == STAT_PLACE_PREEMPT ? SCX_ENQ_PREEMPT : 0);
+	insert_local(p, taskc, SCX_DSQ_LOCAL, enq_flags);
 	stat_inc(cpuc, path);
 	classify_enqueued(cpuc, llcc);
 	return cpu;
@@ -329,6 +338,10 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	/* Thrown out of a local DSQ, it was counted where it came from. */
 	queue_uncount(taskc);
 	stat_inc(this_cpuc, is_wakeup ? STAT_ENQ_WAKEUP : STAT_ENQ_REQUEUE);
+	if (enq_flags & SCX_ENQ_REENQ) {
+		stat_inc(this_cpuc, STAT_ENQ_RETURN);
+		grant_end(p, cpuc, scx_bpf_now());
+	}
 	classify_enqueued(this_cpuc, llcc);
 	if (taskc->share.is_sleeping || !taskc->account.runnable_at) {
 		/* ops.select_cpu() was not asked, as for a pinned task. */

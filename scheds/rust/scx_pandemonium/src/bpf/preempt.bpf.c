@@ -289,16 +289,30 @@ __hidden void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 	preempt_offer(cpuc, llcc, TIER_LAT_CRITICAL);
 }
 
+/*
+ * A higher scheduling class takes the CPU of @cpuc. Linux bypasses a scheduler
+ * to enable and disable it: what waits in the local DSQ stays there then.
+ */
+static bool lose_cpu(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+{
+	preempt_withdraw(cpuc, llcc);
+	grant_revoke(cpuc);
+	stat_inc(cpuc, STAT_RT_RELEASE);
+	return !is_cpu_bypassed();
+}
+
 __hidden void preempt_cpu_release(s32 cpu)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 
-	if (!llcc)
-		return;
-	preempt_withdraw(cpuc, llcc);
-	grant_revoke(cpuc);
-	stat_inc(cpuc, STAT_RT_RELEASE);
-	if (!is_cpu_bypassed())
+	if (llcc && lose_cpu(cpuc, llcc))
 		scx_bpf_reenqueue_local();
+}
+
+__hidden void preempt_stopping(const struct task_struct *p,
+			       struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+{
+	if (!has_cpu_release && p->scx.slice && lose_cpu(cpuc, llcc))
+		scx_bpf_reenqueue_local_from_anywhere();
 }

@@ -57,8 +57,16 @@ void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 
 /*
  * ops.cpu_release(): a higher scheduling class took @cpu for as long as it
- * likes. What waits in its local DSQ is enqueued anew.
+ * likes. What waits in its local DSQ is enqueued again.
  */
 void preempt_cpu_release(s32 cpu);
+
+/*
+ * @p, which remains runnable, stops on the CPU of @cpuc. If it has slice left, a
+ * higher class took the CPU: the same follows, on kernels since Linux 6.19,
+ * which let it follow from here and warn of ops.cpu_release().
+ */
+void preempt_stopping(const struct task_struct *p, struct cpu_ctx *cpuc,
+		      struct llc_ctx *llcc);
 
 #endif /* __PREEMPT_BPF_H */

@@ -4,7 +4,7 @@
 //!
 //! - `intruded HOW ROUNDS`: a hog has CPU 0. In each round batch work on CPU 1 is
 //!   followed by real-time work of 40 ms. That `arrives` when the CPU has gone idle,
-//!   or the batch work `becomes` it. Beside them a task wakes every 2 ms that may run
+//!   `coincides` with a wakeup then, or the batch work `becomes` it. Beside them a task wakes every 2 ms that may run
 //!   on both. The answer: the median and the longest of its waits, in us.
 
 use std::sync::Arc;
@@ -141,8 +141,9 @@ const IDLE: Duration = Duration::from_micros(200);
 const INTRUSION: Duration = Duration::from_millis(40);
 
 /// From one wakeup of the task that is looked at to the next. They fall half a period
-/// off all that begins and ends here: real-time work that takes an idle CPU in the same
-/// moment as a wakeup does keeps that waiting, and the kernel does not say so.
+/// off all that begins and ends here: before Linux 7.1 real-time work that takes an idle
+/// CPU in the same moment as a wakeup does keeps that waiting, and the kernel does not say
+/// so.
 const PERIOD: Duration = Duration::from_millis(2);
 
 /// Until it is more than a new task.
@@ -167,11 +168,11 @@ fn spin(begins_at: Instant, length: Duration) {
 
 /// The request of that name.
 pub fn intruded(words: &[&str]) -> Result<String> {
-    let (becomes, nr_rounds) = match words {
-        ["arrives", rounds] => (false, rounds.parse()?),
-        ["becomes", rounds] => (true, rounds.parse::<u32>()?),
-        _ => bail!("intruded HOW ROUNDS"),
+    let [how @ ("arrives" | "coincides" | "becomes"), nr_rounds] = words else {
+        bail!("intruded HOW ROUNDS");
     };
+    let (becomes, coincides) = (*how == "becomes", *how == "coincides");
+    let nr_rounds: u32 = nr_rounds.parse()?;
     // A task that woke fewer than two times is batch work yet, and waits for a turn.
     (0..NR_FIRST_WAKEUPS).for_each(|_| std::thread::sleep(PERIOD));
     let is_over = Arc::new(AtomicBool::new(false));
@@ -207,7 +208,8 @@ pub fn intruded(words: &[&str]) -> Result<String> {
         Ok(())
     })?;
     let mut waits_us = Vec::new();
-    let mut wakes_at = begun + PERIOD / 2;
+    // Batch work lasts for a number of whole periods.
+    let mut wakes_at = begun + if coincides { IDLE } else { PERIOD / 2 };
     for round in 0..nr_rounds {
         let ends_at = begun + ROUND * (round + 1);
         // The CPU that will be taken is the one that it looks at first.
@@ -231,10 +233,14 @@ pub fn intruded(words: &[&str]) -> Result<String> {
 }
 
 fn wakeups_avoid_real_time_work(kernel: &Kernel) -> Result<()> {
-    let told = OURS.flat(kernel, 2)?.run(INTRUDED_SCRIPT)?;
+    check_intruded(&OURS.flat(kernel, 2)?.run(INTRUDED_SCRIPT)?, 2)
+}
+
+/// Checks the waits that were told of `nr` kinds of real-time work.
+fn check_intruded(told: &Told, nr: usize) -> Result<()> {
     let all: Vec<String> = told.all("intruded")?;
     println!("waits beside real-time work, median and most in us: {all:?}");
-    told.check_eq("kinds of real-time work", all.len(), 2)?;
+    told.check_eq("kinds of real-time work", all.len(), nr)?;
     for waits in &all {
         let most: u64 = waits.split(' ').nth(2).context("no longest")?.parse()?;
         told.check(most <= INTRUDED_MAX_US, || {
@@ -252,4 +258,42 @@ fn no_wakeup_is_put_behind_real_time_work() -> Result<()> {
 #[test]
 fn no_wakeup_is_put_behind_real_time_work_on_the_second_kernel() -> Result<()> {
     kernels::on_second(wakeups_avoid_real_time_work)
+}
+
+/// Where the kernel has SCX_ENQ_IMMED a wakeup in the very moment of real-time work comes
+/// back from the CPU that this takes.
+const NEWEST_SCRIPT: &str = "\
+begin
+for how in arrives becomes; do
+	fact intruded $how $(agent intruded $how 3)
+done
+agent stats-of-ms 700 >/tmp/stats &
+stats=$!
+fact intruded coincides $(agent intruded coincides 3)
+wait $stats
+fact stats $(cat /tmp/stats)
+fact masks $(grep -c 'interrupts set 0x' $LOG)
+stop INT
+fact deprecated $(dmesg | grep -c deprecated)
+";
+
+#[test]
+fn real_time_work_costs_no_task_its_cpu_on_the_newest_kernel() -> Result<()> {
+    kernels::on_newest(other_classes_cost_no_task_its_cpu)
+}
+
+#[test]
+fn no_wakeup_stays_with_real_time_work_on_the_newest_kernel() -> Result<()> {
+    kernels::on_newest(|kernel| {
+        let told = OURS.flat(kernel, 2)?.run(NEWEST_SCRIPT)?;
+        check_intruded(&told, 3)?;
+        told.check_eq("masks of interrupts found", told.one("masks")?, 1)?;
+        let found = told.one("stats")?;
+        let nr_returned = Found { told: &told, found }.count("nr_enq_return")?;
+        println!("{nr_returned} tasks came back");
+        told.check(nr_returned > 0, || {
+            "no task came back from a CPU that was taken".into()
+        })?;
+        told.check_eq("warnings of the kernel", told.one("deprecated")?, 0)
+    })
 }
