@@ -16,6 +16,7 @@ const POLICY: &[&str] = &[
     "hint",
     "hierarchy",
     "hist",
+    "preempt",
     "slice",
     "surge",
     "vtime",

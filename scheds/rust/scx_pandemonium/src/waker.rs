@@ -90,9 +90,6 @@ mod tests {
         let hardirq = 1 << 16 | 1 << 24;
         assert_eq!(samples(0, hardirq, SOFTIRQ).irq_mask(), None);
         // A hardirq within a softirq, only once.
-        assert_eq!(
-            samples(0, 1 << 16 | SOFTIRQ, SOFTIRQ).irq_mask(),
-            None
-        );
+        assert_eq!(samples(0, 1 << 16 | SOFTIRQ, SOFTIRQ).irq_mask(), None);
     }
 }

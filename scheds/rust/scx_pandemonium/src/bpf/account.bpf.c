@@ -76,6 +76,7 @@ static void set_curr(struct cpu_ctx *cpuc, const struct task_ctx *taskc,
 
 	cpuc->account.run_started_at = now;
 	cpuc->account.tier = tier;
+	cpuc->account.burst_ns = taskc->classify.avg_runtime_ns;
 	cpuc->account.rank = vtime_rank(taskc->share.vtime, tier,
 					taskc->classify.is_admitted);
 	cpuc->account.weight = taskc->share.weight;
@@ -83,7 +84,7 @@ static void set_curr(struct cpu_ctx *cpuc, const struct task_ctx *taskc,
 	if (rescue_is_protected(taskc) || cpuc->slice.is_offline)
 		preempt_withdraw(cpuc, llcc);
 	else
-		preempt_offer(cpuc, llcc, tier);
+		preempt_offer(cpuc, llcc, tier, taskc->classify.avg_runtime_ns);
 }
 
 __hidden void account_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,

@@ -229,6 +229,7 @@ struct account_cpu {
 	u64 run_started_at; /* when the running task began its run */
 	u64 on_cpu_at;	    /* when that task got the CPU */
 	u64 rank;	    /* its rank at run_started_at, policy/vtime.h */
+	u64 burst_ns;	    /* how long its bursts are on average */
 	u32 tier;	    /* tier in which it runs */
 	u32 weight;	    /* its weight, policy/weight.h */
 	u32 is_busy;	    /* 1 while a task of ours runs */

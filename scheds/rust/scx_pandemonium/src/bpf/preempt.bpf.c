@@ -6,6 +6,7 @@
 #include "share.bpf.h"
 #include "stats.bpf.h"
 #include "topo.bpf.h"
+#include "policy/preempt.h"
 #include "policy/vtime.h"
 
 enum preempt_consts {
@@ -37,18 +38,18 @@ __hidden s32 preempt_init(void)
 }
 
 /*
- * Return the CPUs of @llcc that run a task of @tier, or NULL. In two branches,
+ * Return the CPUs of @llcc that offer a task of @tier, or NULL. In two branches,
  * since the verifier wants a kptr at a constant offset.
  */
 static __always_inline struct bpf_cpumask *offered_mask(struct llc_ctx *llcc,
 							u32 tier)
 {
-	struct bpf_cpumask *mask = NULL;
+	struct bpf_cpumask *mask;
 
 	if (tier == TIER_BATCH) {
 		mask = llcc->preempt.batch_cpus;
 		barrier_var(mask);
-	} else if (tier == TIER_INTERACTIVE) {
+	} else {
 		mask = llcc->preempt.interactive_cpus;
 		barrier_var(mask);
 	}
@@ -66,11 +67,18 @@ static void mark_offered(struct llc_ctx *llcc, s32 cpu, u32 tier,
 		bpf_cpumask_clear_cpu(cpu, mask);
 }
 
-/* Return whether the CPU of @cpuc runs a task of @tier or above. */
-static bool runs_tier(const struct cpu_ctx *cpuc, u32 tier)
+/*
+ * Return whether the task of @taskc has to leave its CPU, that of @cpuc, to what
+ * runs there.
+ */
+static bool is_outranked(const struct task_ctx *taskc,
+			 const struct cpu_ctx *cpuc)
 {
 	return READ_ONCE(cpuc->account.is_busy) &&
-	       READ_ONCE(cpuc->account.tier) >= tier;
+	       !preempt_is_above(taskc->classify.served_tier,
+				 taskc->classify.avg_runtime_ns,
+				 READ_ONCE(cpuc->account.tier),
+				 READ_ONCE(cpuc->account.burst_ns));
 }
 
 __hidden u64 preempt_vtime_on(const struct task_ctx *taskc,
@@ -92,9 +100,10 @@ __hidden u64 preempt_vtime_on(const struct task_ctx *taskc,
 /*
  * Take @cpu, which @p may use, off the offer for it.
  *
- *   1. Never from an equal or a higher tier: neither the task that made the
- *	offer nor one that came after it.
- *   2. Never from a task that is owed more than the tier of @p is worth.
+ *   1. Never from a task that @p does not go before, see policy/preempt.h:
+ *	neither the one that made the offer nor one that came after it.
+ *   2. Never from a task that is owed more than the tier of @p is worth,
+ *	unless @p is short next to it.
  *   3. Never from real-time work: such a CPU is on offer again when a task of
  *	ours begins to run there.
  *   4. Never from a task on its way there.
@@ -109,8 +118,8 @@ __noinline bool preempt_claim(struct task_struct *p __arg_trusted,
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	u32 tier = taskc->classify.served_tier, offer, victim_tier;
+	u64 burst_ns = taskc->classify.avg_runtime_ns, victim_burst_ns, now;
 	bool is_late;
-	u64 now;
 
 	if (!llcc)
 		return false;
@@ -118,14 +127,16 @@ __noinline bool preempt_claim(struct task_struct *p __arg_trusted,
 	if (offer < OFFERED)
 		return false;
 	victim_tier = offer - OFFERED;
-	if (victim_tier >= tier || victim_tier >= TIER_LAT_CRITICAL)
+	victim_burst_ns = READ_ONCE(cpuc->account.burst_ns);
+	if (!preempt_is_above(tier, burst_ns, victim_tier, victim_burst_ns))
 		return false;
 	now = scx_bpf_now();
-	if (vtime_before(share_curr_rank(cpuc, now),
+	if (!preempt_is_short(tier, burst_ns, victim_tier, victim_burst_ns) &&
+	    vtime_before(share_curr_rank(cpuc, now),
 			 vtime_rank(preempt_vtime_on(taskc, cpuc), tier,
 				    taskc->classify.is_admitted)))
 		return false;
-	if (runs_tier(cpuc, tier) || !grant_to(p, taskc, cpuc, now))
+	if (is_outranked(taskc, cpuc) || !grant_to(p, taskc, cpuc, now))
 		return false;
 	/* Last, so that a CPU which switched until now is not taken. */
 	if (!__sync_bool_compare_and_swap(&cpuc->preempt.offered_tier, offer,
@@ -133,7 +144,7 @@ __noinline bool preempt_claim(struct task_struct *p __arg_trusted,
 		grant_revoke(cpuc);
 		return false;
 	}
-	is_late = runs_tier(cpuc, tier);
+	is_late = is_outranked(taskc, cpuc);
 	mark_offered(llcc, cpu, victim_tier, false);
 	if (!is_late)
 		return true;
@@ -149,7 +160,8 @@ static bool is_beside_lat_critical(s32 cpu)
 	const struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct cpu_ctx *sibling = cpuc ? lookup_cpu(cpuc->topo.sibling) : NULL;
 
-	return sibling && runs_tier(sibling, TIER_LAT_CRITICAL);
+	return sibling && READ_ONCE(sibling->account.is_busy) &&
+	       READ_ONCE(sibling->account.tier) == TIER_LAT_CRITICAL;
 }
 
 /*
@@ -199,7 +211,7 @@ __noinline s32 preempt_claim_in_llc(struct task_struct *p __arg_trusted,
 	if (!llcc)
 		return -EBUSY;
 	cpu = claim_tier(p, taskc, llcc, prev_cpu, TIER_BATCH);
-	if (cpu < 0 && taskc->classify.served_tier > TIER_INTERACTIVE)
+	if (cpu < 0)
 		cpu = claim_tier(p, taskc, llcc, prev_cpu, TIER_INTERACTIVE);
 	return cpu;
 }
@@ -263,18 +275,17 @@ __hidden bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc,
 	       preempt_claim(p, taskc, cpu);
 }
 
-__hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-			    u32 tier)
+/* Let the CPU of @cpuc make the offer @offer, or none if that is 0. */
+static void set_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 offer)
 {
-	u32 offer = tier < TIER_LAT_CRITICAL ? tier + OFFERED : 0;
 	u32 old = cpuc->preempt.offered_tier;
-	u32 old_tier = old - OFFERED;
+	u32 old_tier = old - OFFERED, tier = offer - OFFERED;
 
 	if (old == offer)
 		return;
 	/*
 	 * A claim of the old offer may come in between. It looks at what runs
-	 * before and after, see runs_tier(), and is given up then; what runs
+	 * before and after, see is_outranked(), and is given up then; what runs
 	 * from then on is lost to it.
 	 */
 	WRITE_ONCE(cpuc->preempt.offered_tier, offer);
@@ -284,9 +295,16 @@ __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		mark_offered(llcc, cpuc->topo.cpu, tier, true);
 }
 
+__hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
+			    u32 tier, u64 burst_ns)
+{
+	set_offer(cpuc, llcc,
+		  preempt_is_above_all(tier, burst_ns) ? 0 : tier + OFFERED);
+}
+
 __hidden void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
-	preempt_offer(cpuc, llcc, TIER_LAT_CRITICAL);
+	set_offer(cpuc, llcc, 0);
 }
 
 /*

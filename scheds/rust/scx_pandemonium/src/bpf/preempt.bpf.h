@@ -29,7 +29,7 @@ u64 preempt_vtime_on(const struct task_ctx *taskc, const struct cpu_ctx *cpuc);
  *
  *   1. A CPU of domain @llc_idx that runs a batch task: @prev_cpu, where what
  *	the task left in its caches may still be, else any.
- *   2. The same of those that run an interactive task, if @p is above that.
+ *   2. The same of those that run a task above batch that @p goes before.
  *   3. The same in the other domains, nearest first, within a budget; in
  *	those of its cache if @p keeps to that.
  *
@@ -49,8 +49,12 @@ void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
 /* Claim @cpu itself for @p. Return whether what runs there makes room. */
 bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc, s32 cpu);
 
-/* A task of @tier begins to run on @cpuc's CPU: offer it to those above it. */
-void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 tier);
+/*
+ * A task of @tier, with bursts of @burst_ns on average, begins to run on @cpuc's
+ * CPU: offer it to those that go before it.
+ */
+void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 tier,
+		   u64 burst_ns);
 
 /* The CPU of @cpuc may not be preempted until it is offered again. */
 void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);

@@ -24,7 +24,7 @@ use anyhow::Result;
 use crate::support::agent;
 use crate::{
     attach, classes, domains, frequency, games, gate, groups, handoffs, idle, kicks, loader,
-    packing, procdb, profiles, races, roles, rules, sandbox, service, top, victims,
+    packing, procdb, profiles, races, requests, roles, rules, sandbox, service, top, victims,
     waits, yields,
 };
 
@@ -43,6 +43,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["leavers", words @ ..] => idle::leavers(words),
         ["latecomer", words @ ..] => victims::latecomer(words),
         ["goes-on", words @ ..] => handoffs::goes_on(words),
+        ["brief-among-long", words @ ..] => requests::brief_among_long(words),
         ["hogs-and-yielders", words @ ..] => yields::hogs_and_yielders(words),
         ["job-beside-yielders"] => yields::job_beside_yielders(),
         ["intruded", words @ ..] => classes::intruded(words),

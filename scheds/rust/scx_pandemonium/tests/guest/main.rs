@@ -47,6 +47,7 @@ mod races;
 mod regimes;
 mod repeat;
 mod report;
+mod requests;
 mod rival;
 mod roles;
 mod rules;
