@@ -16,6 +16,7 @@ use crate::bpf_intf::{
 };
 use crate::compositor::CommPattern;
 use crate::control::profile::Profile;
+use crate::libbpf;
 use crate::monitor::{MonitorOpts, TELEMETRY_GROUP};
 use crate::probe::ProbeOpts;
 use crate::procdb::ProcdbOpts;
@@ -43,7 +44,8 @@ const NR_CPUS_MAX: i64 = 8192;
     name = "scx_pandemonium",
     disable_version_flag = true,
     args_conflicts_with_subcommands = true,
-    group = ArgGroup::new(TELEMETRY_GROUP).multiple(true)
+    group = ArgGroup::new(TELEMETRY_GROUP).multiple(true),
+    mut_args(libbpf::describe)
 )]
 pub struct Opts {
     /// What to do instead of scheduling.

@@ -21,6 +21,7 @@ mod exposition;
 mod fuzz;
 mod hint;
 mod hist;
+mod libbpf;
 mod manual;
 mod monitor;
 mod output;

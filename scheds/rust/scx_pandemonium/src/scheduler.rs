@@ -45,6 +45,7 @@ use crate::control::knob::KNOBS;
 use crate::cpufreq::Governors;
 use crate::ending::Ending;
 use crate::hint::{Hint, Source};
+use crate::libbpf;
 use crate::patience::{Patience, Step};
 use crate::procdb::learner::Memory;
 use crate::refusal::KernelLog;
@@ -160,7 +161,7 @@ impl<'a> Scheduler<'a> {
 
         let mut builder = BpfSkelBuilder::default();
         builder.obj_builder.debug(opts.verbose);
-        let open_opts = opts.libbpf.clone().into_bpf_open_opts();
+        let open_opts = libbpf::open_opts(&opts.libbpf)?;
         let mut skel = scx_ops_open!(builder, open_object, pandemonium_ops, open_opts)?;
         let compositors = compositor::patterns(&opts.compositors)?;
         let governors = Governors::new(opts.cpufreq);
