@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
@@ -44,6 +44,7 @@ const NR_CPUS_MAX: i64 = 8192;
     name = "scx_pandemonium",
     disable_version_flag = true,
     args_conflicts_with_subcommands = true,
+    args_override_self = true,
     group = ArgGroup::new(TELEMETRY_GROUP).multiple(true),
     mut_args(libbpf::describe)
 )]
@@ -101,8 +102,7 @@ pub struct Opts {
         long,
         value_enum,
         value_name = "PROFILE",
-        default_value_t = Profile::Auto,
-        overrides_with = "profile"
+        default_value_t = Profile::Auto
     )]
     pub profile: Profile,
 
@@ -145,9 +145,10 @@ pub struct Opts {
     #[clap(long, value_name = "BYTES", default_value_t = 0)]
     pub exit_dump_len: u32,
 
-    /// Log more, including what libbpf says.
-    #[clap(short = 'v', long)]
-    pub verbose: bool,
+    /// Log more, including what libbpf says; given twice, what the libraries trace as
+    /// well.
+    #[clap(short = 'v', long, action = ArgAction::Count)]
+    pub verbose: u8,
 
     /// Print the version and exit.
     #[clap(short = 'V', long)]
@@ -365,6 +366,49 @@ mod tests {
             };
             assert_eq!(opts.watch, watch);
         }
+    }
+
+    #[test]
+    fn a_flag_that_is_repeated_counts_or_the_last_one_wins() {
+        let parse = |words: &[&str]| {
+            let words = [&["scx_pandemonium"], words].concat();
+            Opts::try_parse_from(&words).unwrap_or_else(|err| panic!("{words:?}: {err}"))
+        };
+        for (words, verbose) in [
+            (&[][..], 0),
+            (&["-v"], 1),
+            (&["-v", "-v"], 2),
+            (&["-vv", "--verbose"], 3),
+        ] {
+            assert_eq!(parse(words).verbose, verbose, "{words:?}");
+        }
+        let opts = parse(&[
+            "--stats",
+            "1",
+            "--stats",
+            "2",
+            "--no-adaptive",
+            "--no-adaptive",
+        ]);
+        assert_eq!(opts.stats, Some(Duration::from_secs(2)));
+        let opts = parse(&["--profile", "gaming", "--profile=server"]);
+        assert_eq!(opts.profile, Profile::Server);
+        let opts = parse(&[
+            "--compositor",
+            "a",
+            "--compositor",
+            "b",
+            "--rules",
+            "a",
+            "--rules",
+            "b",
+        ]);
+        assert_eq!((opts.compositors.len(), opts.rules.dirs.len()), (2, 2));
+        let Some(Command::Tasks(opts)) = parse(&["tasks", "--watch", "1", "--watch", "2"]).command
+        else {
+            panic!("no tasks");
+        };
+        assert_eq!(opts.watch, Some(Duration::from_secs(2)));
     }
 
     #[test]

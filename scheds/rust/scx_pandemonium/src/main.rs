@@ -17,6 +17,7 @@ mod cpu_max;
 mod cpufreq;
 mod ending;
 mod exposition;
+mod foreign;
 #[cfg(test)]
 mod fuzz;
 mod hint;
@@ -61,6 +62,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crossbeam::channel::{Receiver, bounded, never, select};
 use log::{debug, info, warn};
 use scx_utils::{NR_CPU_IDS, build_id};
@@ -115,7 +117,21 @@ fn print_answer(answer: &clap::Error) -> Result<ExitCode> {
     if !answer.use_stderr() {
         output::finish(printed)?;
     }
+    if let Some(why) = foreign_flag(answer) {
+        tell(format_args!("\n{why}"));
+    }
     Ok(u8::try_from(answer.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// What is known of the flag that `answer` refuses, if it is one of another scheduler.
+fn foreign_flag(answer: &clap::Error) -> Option<String> {
+    if answer.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    match answer.get(ContextKind::InvalidArg)? {
+        ContextValue::String(flag) => foreign::explain(flag),
+        _ => None,
+    }
 }
 
 fn run(opts: Opts) -> Result<()> {
@@ -245,12 +261,12 @@ fn start_anew(profile: Profile) -> io::Error {
 }
 
 /// Log to standard error: what this program does, and what the libraries below
-/// it say only if asked for.
-fn init_logging(is_verbose: bool) -> Result<()> {
-    let level = if is_verbose {
-        LevelFilter::Debug
-    } else {
-        LevelFilter::Info
+/// it say only if asked for, by how often that was.
+fn init_logging(verbose: u8) -> Result<()> {
+    let level = match verbose {
+        0 => LevelFilter::Info,
+        1 => LevelFilter::Debug,
+        2.. => LevelFilter::Trace,
     };
     // The journal and files want no escape sequences.
     let color = if std::io::stderr().is_terminal() {
@@ -264,7 +280,7 @@ fn init_logging(is_verbose: bool) -> Result<()> {
         .set_location_level(LevelFilter::Off)
         .set_target_level(LevelFilter::Off)
         .set_thread_level(LevelFilter::Off);
-    if !is_verbose {
+    if verbose == 0 {
         config.add_filter_allow_str("scx_pandemonium");
         // That a monitor waits for a scheduler.
         config.add_filter_allow_str("scx_utils::misc");

@@ -160,7 +160,7 @@ impl<'a> Scheduler<'a> {
         );
 
         let mut builder = BpfSkelBuilder::default();
-        builder.obj_builder.debug(opts.verbose);
+        builder.obj_builder.debug(opts.verbose > 0);
         let open_opts = libbpf::open_opts(&opts.libbpf)?;
         let mut skel = scx_ops_open!(builder, open_object, pandemonium_ops, open_opts)?;
         let compositors = compositor::patterns(&opts.compositors)?;
