@@ -22,6 +22,7 @@ mod foreign;
 mod fuzz;
 mod hint;
 mod hist;
+mod home;
 mod libbpf;
 mod manual;
 mod monitor;

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use super::{Entry, Key, NR_ENTRIES_MAX, Procdb};
+use crate::home;
 
 /// What the first line begins with, and the version behind it.
 const MAGIC: &str = "scx_pandemonium procdb";
@@ -59,19 +61,23 @@ struct Line {
 /// The file that is used unless one is named: of the service's cache directory,
 /// of the user's, or of the machine's.
 pub fn usual_path() -> PathBuf {
-    let absolute = |name: &str| {
-        let value = env::var_os(name)?;
+    path_by(|name| env::var_os(name))
+}
+
+/// The same, by the environment that `variable` gives.
+pub(super) fn path_by(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    let of_service = || {
+        let value = variable("CACHE_DIRECTORY")?;
         // Of several directories of a service the first.
         let first = value.as_bytes().split(|byte| *byte == b':').next()?;
-        let path = PathBuf::from(std::ffi::OsStr::from_bytes(first));
-        path.is_absolute().then_some(path)
+        home::directory(Some(OsStr::from_bytes(first).to_owned()))
     };
     let of_user = || {
-        let cache = absolute("XDG_CACHE_HOME");
-        let cache = cache.or_else(|| Some(absolute("HOME")?.join(".cache")));
+        let cache = home::directory(variable("XDG_CACHE_HOME"));
+        let cache = cache.or_else(|| Some(home::directory(variable("HOME"))?.join(".cache")));
         Some(cache?.join(USER_DIR))
     };
-    let dir = absolute("CACHE_DIRECTORY").or_else(of_user);
+    let dir = of_service().or_else(of_user);
     dir.unwrap_or_else(|| PathBuf::from(SYSTEM_DIR))
         .join(FILE_NAME)
 }

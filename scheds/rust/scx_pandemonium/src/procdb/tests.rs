@@ -529,3 +529,40 @@ proptest! {
         digest(&with_header(&fuzz::damaged(&GOOD[body..], WORDS, &damages)));
     }
 }
+
+#[test]
+fn the_usual_file_is_of_the_service_the_user_or_the_machine() {
+    let path = |variables: &[(&str, &str)]| {
+        let path = file::path_by(|name| {
+            let found = variables.iter().find(|(other, _)| *other == name);
+            found.map(|(_, value)| value.into())
+        });
+        path.to_string_lossy().into_owned()
+    };
+    let machine = "/var/cache/pandemonium/procdb";
+    for (variables, expected) in [
+        (&[][..], machine),
+        (
+            &[("HOME", "/home/one")],
+            "/home/one/.cache/pandemonium/procdb",
+        ),
+        (
+            &[("HOME", "/home/one"), ("XDG_CACHE_HOME", "/tmp/cache")],
+            "/tmp/cache/pandemonium/procdb",
+        ),
+        (
+            &[("HOME", "/home/one"), ("XDG_CACHE_HOME", "/")],
+            "/home/one/.cache/pandemonium/procdb",
+        ),
+        (
+            &[("HOME", "/home/one"), ("CACHE_DIRECTORY", "/var/x:/var/y")],
+            "/var/x/procdb",
+        ),
+        (&[("HOME", "/")], machine),
+        (&[("HOME", "")], machine),
+        (&[("HOME", "home/one")], machine),
+        (&[("HOME", "/"), ("XDG_CACHE_HOME", "/.")], machine),
+    ] {
+        assert_eq!(path(variables), expected, "{variables:?}");
+    }
+}

@@ -15,6 +15,7 @@ use nix::unistd::{Uid, User};
 use walkdir::{DirEntry, WalkDir};
 
 use super::Problem;
+use crate::home;
 
 /// Where ananicy and its rules are installed.
 const ANANICY_DIR: &str = "/etc/ananicy.d";
@@ -67,19 +68,16 @@ fn user_settings() -> Option<PathBuf> {
 
 /// The same, by the environment that `variable` gives.
 fn settings_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let stated = variable("XDG_CONFIG_HOME").map(PathBuf::from);
-    // By the XDG Base Directory Specification a relative or empty one is none.
-    if let Some(dir) = stated.filter(|dir| dir.is_absolute()) {
+    if let Some(dir) = home::directory(variable("XDG_CONFIG_HOME")) {
         return Some(dir);
     }
     let uid = variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
     let behind_sudo = uid.and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok().flatten());
     let home = match behind_sudo {
-        Some(user) => Some(user.dir),
-        None => variable("HOME").map(PathBuf::from),
+        Some(user) => Some(user.dir).filter(|home| home::is_usable(home)),
+        None => home::directory(variable("HOME")),
     };
-    home.filter(|home| home.is_absolute())
-        .map(|home| home.join(".config"))
+    home.map(|home| home.join(".config"))
 }
 
 /// How a file of this name is read.
@@ -206,7 +204,10 @@ mod tests {
                 dir("/home/one/.config")
             );
         }
-        assert_eq!(settings(&[("HOME", "here")]), None);
+        for none in ["here", "", "/", "//", "/."] {
+            assert_eq!(settings(&[("HOME", none)]), None);
+            assert_eq!(settings(&[("XDG_CONFIG_HOME", none), ("HOME", "/")]), None);
+        }
         assert_eq!(settings(&[]), None);
     }
 }
