@@ -90,10 +90,15 @@ for capabilities in $SETS; do
 done
 "#;
 
+/// The text of the unit.
+fn unit() -> Result<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(UNIT);
+    fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+}
+
 /// The names that the unit bounds its capabilities to.
 fn bounded() -> Result<Vec<String>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(UNIT);
-    let unit = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let unit = unit()?;
     let lines = unit
         .lines()
         .filter_map(|line| line.strip_prefix("CapabilityBoundingSet="));
@@ -144,6 +149,22 @@ fn runs(kernel: &Kernel) -> Result<()> {
         })?;
     }
     told.check_stops()
+}
+
+/// What systemd stops this unit for, by the settings of that.
+const STOPPING: &[&str] = &["Conflicts", "BindsTo", "PartOf", "Requires", "Requisite"];
+
+#[test]
+fn a_question_to_the_loader_stops_no_service() -> Result<()> {
+    let unit = unit()?;
+    for line in unit.lines() {
+        let (setting, value) = line.split_once('=').unwrap_or_default();
+        ensure!(
+            !STOPPING.contains(&setting) || !value.contains("scx_loader"),
+            "{line}: the bus starts scx_loader for a question"
+        );
+    }
+    Ok(())
 }
 
 #[test]
