@@ -199,14 +199,7 @@ impl Facts {
         if self.malformed.is_empty() {
             return ok("types", "the kernel's type information is sound");
         }
-        problem(
-            "types",
-            format!(
-                "the kernel's type information is wrong for {}, so that no scheduler loads: it \
-                 was built with pahole before 1.26; boot another build",
-                self.malformed.join(", ")
-            ),
-        )
+        problem("types", refusal::wrong_types(&self.malformed))
     }
 
     fn tracer(&self) -> Finding {
@@ -368,7 +361,7 @@ mod tests {
                     ..good()
                 },
                 "types",
-                "pahole",
+                "pahole 1.31",
             ),
             (
                 Facts {

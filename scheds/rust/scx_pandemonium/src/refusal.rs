@@ -10,8 +10,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
+use anyhow::anyhow;
 use nix::libc::O_NONBLOCK;
 use procfs::process::Process;
+use scx_utils::compat;
 
 use crate::text::printable;
 
@@ -76,11 +78,33 @@ impl KernelLog {
 
     /// `err`, with the reasons that can be found for it.
     pub fn explain(&mut self, err: anyhow::Error) -> anyhow::Error {
+        let err = with_types(err, &compat::malformed_scx_kfuncs());
         match State::read(self.words()).reasons() {
             reasons if reasons.is_empty() => err,
             reasons => err.context(reasons.join("; ")),
         }
     }
+}
+
+/// `err` of a load; if type information of the functions `malformed` is wrong, with the
+/// words for that in place of those of the library, which take many lines to name a
+/// version of pahole that has the same fault.
+fn with_types(err: anyhow::Error, malformed: &[String]) -> anyhow::Error {
+    if malformed.is_empty() {
+        return err;
+    }
+    anyhow!("{}", err.root_cause()).context(wrong_types(malformed))
+}
+
+/// What is wrong with a kernel that has wrong type information of the functions
+/// `malformed`, and what to do.
+pub fn wrong_types(malformed: &[String]) -> String {
+    format!(
+        "the kernel's type information is wrong for {}, so that no scheduler loads: its build \
+         took a pahole that is too old, as 1.30 of Fedora 44 is; boot a kernel that was built \
+         with pahole 1.31 or newer",
+        malformed.join(", ")
+    )
 }
 
 /// What sched_ext said in a record of the log: numbers, `;`, the text and a line of
@@ -221,6 +245,24 @@ mod tests {
             assert_eq!(reasons.len(), 1, "{reasons:?}");
             assert!(reasons[0].contains(wanted), "{reasons:?}");
         }
+    }
+
+    #[test]
+    fn wrong_type_information_is_one_line_that_names_a_pahole_that_works() {
+        let err = || {
+            let err = anyhow!("Invalid argument (os error 22)");
+            err.context("Failed to load BPF program")
+                .context("malformed.\n\nFix: pahole >= 1.26.")
+        };
+        let text = format!("{:#}", with_types(err(), &["scx_bpf_x".to_owned()]));
+        for word in ["scx_bpf_x", "pahole 1.31 or newer", "(os error 22)"] {
+            assert!(text.contains(word), "{text}");
+        }
+        assert!(!text.contains('\n') && !text.contains("1.26"), "{text}");
+        assert_eq!(
+            format!("{:#}", with_types(err(), &[])),
+            format!("{:#}", err())
+        );
     }
 
     #[test]
