@@ -24,6 +24,7 @@ mod hint;
 mod hist;
 mod home;
 mod libbpf;
+mod machine;
 mod manual;
 mod monitor;
 mod output;

@@ -29,7 +29,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::geteuid;
 use scx_utils::{
-    NR_CPU_IDS, NR_CPUS_POSSIBLE, Topology, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
+    NR_CPU_IDS, NR_CPUS_POSSIBLE, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
     try_set_rlimit_infinity, uei_exited,
 };
 
@@ -46,6 +46,7 @@ use crate::cpufreq::Governors;
 use crate::ending::Ending;
 use crate::hint::{Hint, Source};
 use crate::libbpf;
+use crate::machine::Machine;
 use crate::patience::{Patience, Step};
 use crate::procdb::learner::Memory;
 use crate::refusal::KernelLog;
@@ -134,29 +135,29 @@ impl<'a> Scheduler<'a> {
         );
         try_set_rlimit_infinity();
 
-        let topo = Topology::new().context("reading the CPU topology")?;
+        let machine = Machine::read()?;
         let nr_cpu_ids = (*NR_CPU_IDS).max(*NR_CPUS_POSSIBLE);
-        let mut tables = Tables::new(&topo, nr_cpu_ids)?;
+        let mut tables = Tables::new(&machine, nr_cpu_ids)?;
         if let Some(nr_cpus) = opts.nr_cpus {
             tables.scale_to(nr_cpus);
         }
         info!(
             "{} CPUs, {} L2 domains, {} LLC domains{}, {} NUMA nodes, {}SMT {}",
-            topo.all_cpus.len(),
+            machine.cpus.len(),
             tables.nr_l2s,
             tables.llcs.len(),
-            if tables.llcs.len() == topo.all_llcs.len() {
+            if tables.llcs.len() == tables.nr_caches as usize {
                 String::new()
             } else {
-                format!(" of {} caches", topo.all_llcs.len())
+                format!(" of {} caches", tables.nr_caches)
             },
-            topo.nodes.len(),
+            machine.distances.len().max(1),
             if tables.has_small_cores {
                 "cores of several sizes, "
             } else {
                 ""
             },
-            if topo.smt_enabled { "on" } else { "off" }
+            if tables.has_smt { "on" } else { "off" }
         );
 
         let mut builder = BpfSkelBuilder::default();

@@ -1,7 +1,7 @@
 //! Which CPUs share a cache and which are big, as the tables that BPF reads.
 //!
-//! `scx_utils::Topology` reads the machine; this turns it into one entry for
-//! each CPU and each LLC domain. A domain is what is below a last-level cache,
+//! [`Machine`] is the machine as the kernel describes it; this turns it into one entry
+//! for each CPU and each LLC domain. A domain is what is below a last-level cache,
 //! or a part of that where many CPUs are. Domains are numbered from 0 in the
 //! order of the ids of their caches and list their neighbours: those below the
 //! same cache first, then those of the same NUMA node, then by the distance of
@@ -12,9 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
-use scx_utils::{Cpu, Llc, Topology, read_cpulist};
+use scx_utils::read_cpulist;
 
 use crate::bpf_intf::{cpu_topo, intf_consts_MAX_NEIGHBOURS, llc_topo};
+use crate::machine::{Cpu, Machine};
 
 /// How many neighbours a domain can list.
 const MAX_NEIGHBOURS: usize = intf_consts_MAX_NEIGHBOURS as usize;
@@ -54,22 +55,23 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Describe `topo` on a machine with `nr_cpu_ids` possible CPU ids.
+    /// Describe `machine`, which has `nr_cpu_ids` possible CPU ids.
     ///
     /// # Errors
     ///
-    /// If the topology names no LLC domain, or a CPU beyond `nr_cpu_ids`.
-    pub fn new(topo: &Topology, nr_cpu_ids: usize) -> Result<Tables> {
-        ensure!(!topo.all_llcs.is_empty(), "the topology has no LLC domain");
+    /// If it has no CPU, or one beyond `nr_cpu_ids`.
+    pub fn new(machine: &Machine, nr_cpu_ids: usize) -> Result<Tables> {
+        ensure!(!machine.cpus.is_empty(), "the machine has no CPU");
 
-        let domains = domains(topo);
+        let domains = domains(machine);
         let idx_of: BTreeMap<usize, usize> = (0..)
             .zip(&domains)
             .flat_map(|(idx, domain)| domain.cpus.iter().map(move |cpu| (*cpu, idx)))
             .collect();
 
-        let l2_idx_of = l2_indices(topo)?;
-        let big_capacity = big_capacity(topo);
+        let l2_idx_of = l2_indices(machine)?;
+        let big_cpus = big_cpus(machine);
+        let cores = machine.cores();
         let absent = cpu_topo {
             is_known: 0,
             llc_idx: 0,
@@ -81,7 +83,7 @@ impl Tables {
             sibling: 0,
         };
         let mut cpus = vec![absent; nr_cpu_ids];
-        for (id, cpu) in &topo.all_cpus {
+        for (id, cpu) in &machine.cpus {
             let entry = cpus
                 .get_mut(*id)
                 .with_context(|| format!("CPU {id} is beyond the {nr_cpu_ids} possible ones"))?;
@@ -94,18 +96,18 @@ impl Tables {
                 cache_idx: u32::try_from(domains[llc_idx].cache_idx)?,
                 l2_idx: l2_idx_of[&l2_key(cpu)],
                 node_idx: u32::try_from(cpu.node_id)?,
-                is_big: u32::from(cpu.cpu_capacity >= big_capacity),
+                is_big: u32::from(big_cpus.contains(id)),
                 pack_rank: u32::MAX,
-                sibling: u32::try_from(sibling_of(topo, cpu))?,
+                sibling: u32::try_from(sibling_of(&cores[&cpu.core_id], *id))?,
             };
         }
-        for (rank, id) in (0u32..).zip(pack_order(topo, &idx_of)) {
+        for (rank, id) in (0u32..).zip(pack_order(machine, &big_cpus, &idx_of)) {
             cpus[id].pack_rank = rank;
         }
 
         let mut llcs = Vec::with_capacity(domains.len());
         for (idx, domain) in domains.iter().enumerate() {
-            let neighbours = neighbours_of(topo, &domains, idx)?;
+            let neighbours = neighbours_of(machine, &domains, idx)?;
             let nr_cpus = u32::try_from(domain.cpus.len())?;
             let mut entry = llc_topo {
                 nr_cpus,
@@ -119,10 +121,10 @@ impl Tables {
             llcs.push(entry);
         }
         Ok(Tables {
-            has_smt: topo.all_cores.values().any(|core| core.cpus.len() > 1),
-            has_wide_l2: has_wide_l2(topo),
+            has_smt: cores.values().any(|core| core.len() > 1),
+            has_wide_l2: has_wide_l2(machine),
             has_small_cores: cpus.iter().any(|cpu| cpu.is_big == 0),
-            nr_caches: u32::try_from(topo.all_llcs.len())?,
+            nr_caches: u32::try_from(machine.llcs().len())?,
             nr_l2s: u32::try_from(l2_idx_of.len())?,
             cpus,
             llcs,
@@ -147,28 +149,34 @@ impl Tables {
 }
 
 /// All domains, cache by cache.
-fn domains(topo: &Topology) -> Vec<Domain> {
-    let caches = topo.all_llcs.values().enumerate();
+fn domains(machine: &Machine) -> Vec<Domain> {
+    let caches = machine.llcs();
+    let caches = caches.values().enumerate();
     caches
         .flat_map(|(cache_idx, llc)| {
-            parts_of(llc).into_iter().map(move |cpus| Domain {
+            let node_id = llc.first().map_or(0, |cpu| machine.cpus[cpu].node_id);
+            let parts = parts_of(machine, llc).into_iter();
+            parts.map(move |cpus| Domain {
                 cache_idx,
-                node_id: llc.node_id,
+                node_id,
                 cpus,
             })
         })
         .collect()
 }
 
-/// The CPUs of `llc` in as many parts as it takes.
-fn parts_of(llc: &Llc) -> Vec<Vec<usize>> {
+/// The CPUs of the cache `llc` in as many parts as it takes.
+fn parts_of(machine: &Machine, llc: &BTreeSet<usize>) -> Vec<Vec<usize>> {
     let mut by_l2: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-    for (id, cpu) in &llc.all_cpus {
-        by_l2.entry(l2_key(cpu)).or_default().push(*id);
+    for id in llc {
+        by_l2
+            .entry(l2_key(&machine.cpus[id]))
+            .or_default()
+            .push(*id);
     }
     let mut l2s: Vec<Vec<usize>> = by_l2.into_values().collect();
     l2s.sort();
-    let least_nr = llc.all_cpus.len().div_ceil(DOMAIN_CPUS_MAX);
+    let least_nr = llc.len().div_ceil(DOMAIN_CPUS_MAX);
     let is_fit = |parts: &Vec<Vec<usize>>| parts.iter().all(|part| part.len() <= DOMAIN_CPUS_MAX);
     (least_nr..l2s.len())
         .map(|nr_parts| deal(&l2s, nr_parts))
@@ -191,78 +199,82 @@ fn deal(l2s: &[Vec<usize>], nr_parts: usize) -> Vec<Vec<usize>> {
 /// What the CPUs of an L2 domain have in common: their LLC, and the cache's id.
 /// Where the kernel knows no L2 cache, it is taken to be that of the core.
 fn l2_key(cpu: &Cpu) -> (usize, usize, usize) {
-    if cpu.l2_id == usize::MAX {
-        return (cpu.llc_id, usize::MAX, cpu.core_id);
+    match cpu.l2_id {
+        Some(l2_id) => (cpu.llc_id, l2_id, 0),
+        None => (cpu.llc_id, usize::MAX, cpu.core_id),
     }
-    (cpu.llc_id, cpu.l2_id, 0)
 }
 
 /// The index of each L2 domain.
-fn l2_indices(topo: &Topology) -> Result<BTreeMap<(usize, usize, usize), u32>> {
-    let keys: BTreeSet<_> = topo.all_cpus.values().map(|cpu| l2_key(cpu)).collect();
+fn l2_indices(machine: &Machine) -> Result<BTreeMap<(usize, usize, usize), u32>> {
+    let keys: BTreeSet<_> = machine.cpus.values().map(l2_key).collect();
     keys.into_iter()
         .zip(0usize..)
         .map(|(key, idx)| Ok((key, u32::try_from(idx)?)))
         .collect()
 }
 
-/// The next CPU of the core of `cpu`, the first after the last; itself, if it has no other.
-fn sibling_of(topo: &Topology, cpu: &Cpu) -> usize {
-    let Some(core) = topo.all_cores.get(&cpu.core_id) else {
-        return cpu.id;
-    };
-    let mut after = core.cpus.range(cpu.id + 1..);
-    let next = after.next().or(core.cpus.first_key_value());
-    next.map_or(cpu.id, |(id, _)| *id)
+/// The next CPU of `core` after `cpu`, the first after the last; itself, if it has no
+/// other.
+fn sibling_of(core: &BTreeSet<usize>, cpu: usize) -> usize {
+    let next = core.range(cpu + 1..).next().or(core.first());
+    next.copied().unwrap_or(cpu)
 }
 
 /// Whether the L2 domain of a core says more of its neighbours than core and LLC.
-fn has_wide_l2(topo: &Topology) -> bool {
-    topo.all_llcs.values().any(|llc| {
-        let keys: BTreeSet<_> = llc.all_cpus.values().map(|cpu| l2_key(cpu)).collect();
-        keys.len() > 1 && keys.len() < llc.cores.len()
+fn has_wide_l2(machine: &Machine) -> bool {
+    machine.llcs().values().any(|llc| {
+        let cpus = || llc.iter().map(|id| &machine.cpus[id]);
+        let keys: BTreeSet<_> = cpus().map(l2_key).collect();
+        let cores: BTreeSet<_> = cpus().map(|cpu| cpu.core_id).collect();
+        keys.len() > 1 && keys.len() < cores.len()
     })
 }
 
-/// The least capacity of a big core: what stands above the widest gap between
-/// two capacities, if that is wide enough, else any.
-fn big_capacity(topo: &Topology) -> usize {
-    let capacities: BTreeSet<usize> = topo.all_cpus.values().map(|cpu| cpu.cpu_capacity).collect();
+/// The CPUs of big cores: what stands above the widest gap between two capacities, if
+/// that is wide enough, else all.
+fn big_cpus(machine: &Machine) -> BTreeSet<usize> {
+    let cpus = &machine.cpus;
+    let capacities: BTreeSet<usize> = cpus.values().map(|cpu| cpu.guessed_capacity).collect();
     let largest = capacities.last().copied().unwrap_or(0);
-    capacities
+    let least = capacities
         .iter()
         .zip(capacities.iter().skip(1))
         .map(|(below, above)| (above - below, *above))
         .filter(|(gap, _)| gap * SIZE_GAP_PART >= largest)
         .max()
-        .map_or(0, |(_, above)| above)
+        .map_or(0, |(_, above)| above);
+    let big = cpus.iter().filter(|(_, cpu)| cpu.guessed_capacity >= least);
+    big.map(|(id, _)| *id).collect()
 }
 
-/// The ids of the CPUs in the order in which work is packed onto them: small cores
-/// before big ones, a domain, by `idx_of` a CPU, after the other, the CPUs of a core
-/// together. Capacities that are one size to [`big_capacity`] are so here as well.
-fn pack_order(topo: &Topology, idx_of: &BTreeMap<usize, usize>) -> Vec<usize> {
-    let big_capacity = big_capacity(topo);
-    let mut cpus: Vec<&Cpu> = topo.all_cpus.values().map(AsRef::as_ref).collect();
-    cpus.sort_by_key(|cpu| {
-        let is_big = cpu.cpu_capacity >= big_capacity;
-        (is_big, idx_of.get(&cpu.id), cpu.core_id, cpu.id)
+/// The ids of the CPUs in the order in which work is packed onto them: those that are
+/// not among `big_cpus` first, a domain, by `idx_of` a CPU, after the other, the CPUs of
+/// a core together.
+fn pack_order(
+    machine: &Machine,
+    big_cpus: &BTreeSet<usize>,
+    idx_of: &BTreeMap<usize, usize>,
+) -> Vec<usize> {
+    let mut ids: Vec<usize> = machine.cpus.keys().copied().collect();
+    ids.sort_by_key(|id| {
+        let core_id = machine.cpus[id].core_id;
+        (big_cpus.contains(id), idx_of.get(id), core_id, *id)
     });
-    cpus.into_iter().map(|cpu| cpu.id).collect()
+    ids
 }
 
 /// The other domains as seen from that of `own_idx`, nearest first; each domain
 /// starts at the one after itself, so that not all of them rob the same one first.
-fn neighbours_of(topo: &Topology, domains: &[Domain], own_idx: usize) -> Result<Vec<u32>> {
+fn neighbours_of(machine: &Machine, domains: &[Domain], own_idx: usize) -> Result<Vec<u32>> {
     let own = &domains[own_idx];
     let distance_to = |node_id: usize| -> usize {
         if node_id == own.node_id {
             return 0;
         }
-        topo.nodes
-            .get(&own.node_id)
-            .and_then(|node| node.distance.get(node_id).copied())
-            .unwrap_or(usize::MAX)
+        let distances = machine.distances.get(&own.node_id);
+        let distance = distances.and_then(|distances| distances.get(node_id));
+        distance.copied().unwrap_or(usize::MAX)
     };
 
     let mut others: Vec<(bool, usize, usize, usize)> = domains
@@ -295,15 +307,19 @@ pub fn has_beyond(cpulist: &str, nr_cpu_ids: usize) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use scx_utils::testutils::make_test_topo;
 
     use super::*;
 
-    fn tables(nodes: usize, llcs: usize, cores: usize, threads: usize) -> Tables {
+    /// A machine of so many nodes, LLCs of each, cores and threads, and how many CPUs it
+    /// has.
+    fn machine([nodes, llcs, cores, threads]: [usize; 4]) -> (Machine, usize) {
         let (topo, nr_cpus) = make_test_topo(nodes, llcs, cores, threads);
-        Tables::new(&topo, nr_cpus).unwrap()
+        (Machine::from(&topo), nr_cpus)
+    }
+
+    fn tables(nodes: usize, llcs: usize, cores: usize, threads: usize) -> Tables {
+        changed([nodes, llcs, cores, threads], |_, _| ())
     }
 
     #[test]
@@ -333,8 +349,8 @@ mod tests {
 
     #[test]
     fn a_cpu_that_the_topology_lacks_is_not_known() {
-        let (topo, nr_cpus) = make_test_topo(1, 2, 2, 1);
-        let tables = Tables::new(&topo, nr_cpus + 2).unwrap();
+        let (machine, nr_cpus) = machine([1, 2, 2, 1]);
+        let tables = Tables::new(&machine, nr_cpus + 2).unwrap();
         let known: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.is_known).collect();
         assert_eq!(known, [1, 1, 1, 1, 0, 0]);
     }
@@ -367,7 +383,7 @@ mod tests {
             (5, 8, &[16, 16, 8]),
         ] {
             // Each core has an L2 cache of its own.
-            let tables = changed([1, 2, cores, threads], |cpu| cpu.l2_id = usize::MAX);
+            let tables = changed([1, 2, cores, threads], |_, cpu| cpu.l2_id = None);
             let nr_cpus: Vec<u32> = tables.llcs.iter().map(|llc| llc.nr_cpus).collect();
             assert_eq!(nr_cpus, [expected, expected].concat(), "{cores}x{threads}");
             for (idx, llc) in tables.llcs.iter().enumerate() {
@@ -392,9 +408,9 @@ mod tests {
         let mut l2_ids = Vec::new();
         l2_ids.extend((0..16).map(|cpu| cpu / 2));
         l2_ids.extend((16..32).map(|cpu| 8 + (cpu - 16) / 4));
-        let tables = changed([1, 1, 32, 1], |cpu| {
-            cpu.l2_id = l2_ids[cpu.id];
-            cpu.cpu_capacity = if cpu.id < 16 { 1024 } else { 640 };
+        let tables = changed([1, 1, 32, 1], |id, cpu| {
+            cpu.l2_id = Some(l2_ids[id]);
+            cpu.guessed_capacity = if id < 16 { 1024 } else { 640 };
         });
         for idx in 0..2 {
             let part = tables.cpus.iter().filter(|cpu| cpu.llc_idx == idx);
@@ -408,7 +424,7 @@ mod tests {
         assert_eq!(domains, [[0; 8], [1; 8], [0; 8], [1; 8]].concat());
         assert_eq!(tables.nr_caches, 1);
         // One L2 cache of all stays whole, uneven ones make more parts.
-        let uneven = changed([1, 1, 30, 1], |cpu| cpu.l2_id = cpu.id / 6);
+        let uneven = changed([1, 1, 30, 1], |id, cpu| cpu.l2_id = Some(id / 6));
         let nr_cpus: Vec<u32> = uneven.llcs.iter().map(|llc| llc.nr_cpus).collect();
         assert_eq!(nr_cpus, [12, 12, 6]);
         assert_eq!(super::tests::tables(1, 1, 32, 1).llcs.len(), 1);
@@ -444,29 +460,23 @@ mod tests {
 
     #[test]
     fn a_cpu_beyond_the_possible_ones_is_an_error() {
-        let (topo, nr_cpus) = make_test_topo(1, 1, 4, 1);
-        assert!(Tables::new(&topo, nr_cpus - 1).is_err());
+        let (machine, nr_cpus) = machine([1, 1, 4, 1]);
+        assert!(Tables::new(&machine, nr_cpus - 1).is_err());
     }
 
     /// The tables of a machine whose CPUs were changed by `change`.
-    fn changed(dims: [usize; 4], change: impl Fn(&mut Cpu)) -> Tables {
-        let (mut topo, nr_cpus) = make_test_topo(dims[0], dims[1], dims[2], dims[3]);
-        let alter = |cpus: &mut BTreeMap<usize, Arc<Cpu>>| {
-            for cpu in cpus.values_mut() {
-                change(Arc::make_mut(cpu));
-            }
-        };
-        alter(&mut topo.all_cpus);
-        for llc in topo.all_llcs.values_mut() {
-            alter(&mut Arc::make_mut(llc).all_cpus);
+    fn changed(dims: [usize; 4], change: impl Fn(usize, &mut Cpu)) -> Tables {
+        let (mut machine, nr_cpus) = machine(dims);
+        for (id, cpu) in &mut machine.cpus {
+            change(*id, cpu);
         }
-        Tables::new(&topo, nr_cpus).unwrap()
+        Tables::new(&machine, nr_cpus).unwrap()
     }
 
     #[test]
     fn l2_domains_are_numbered_across_llcs_of_the_same_ids() {
         // Two cores share an L2 cache, whose ids begin at 0 in each LLC.
-        let tables = changed([1, 2, 4, 2], |cpu| cpu.l2_id = cpu.core_id % 4 / 2);
+        let tables = changed([1, 2, 4, 2], |_, cpu| cpu.l2_id = Some(cpu.core_id % 4 / 2));
         let idxs: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.l2_idx).collect();
         assert_eq!(idxs, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
         assert_eq!(tables.nr_l2s, 4);
@@ -475,8 +485,8 @@ mod tests {
 
     #[test]
     fn an_l2_cache_of_a_core_or_of_a_whole_llc_says_nothing_new() {
-        let of_a_core = changed([1, 1, 4, 2], |cpu| cpu.l2_id = cpu.core_id);
-        let unknown = changed([1, 1, 4, 2], |cpu| cpu.l2_id = usize::MAX);
+        let of_a_core = changed([1, 1, 4, 2], |_, cpu| cpu.l2_id = Some(cpu.core_id));
+        let unknown = changed([1, 1, 4, 2], |_, cpu| cpu.l2_id = None);
         for tables in [of_a_core, unknown] {
             assert_eq!((tables.nr_l2s, tables.has_wide_l2), (4, false));
         }
@@ -488,13 +498,15 @@ mod tests {
     #[test]
     fn work_is_packed_onto_small_cores_then_by_core_and_llc() {
         // Of each LLC the second core, with both of its CPUs, is small.
-        let tables = changed([1, 2, 2, 2], |cpu| {
-            cpu.cpu_capacity = if cpu.id % 4 / 2 == 1 { 400 } else { 1024 };
+        let tables = changed([1, 2, 2, 2], |id, cpu| {
+            cpu.guessed_capacity = if id % 4 / 2 == 1 { 400 } else { 1024 };
         });
         let ranks: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.pack_rank).collect();
         assert_eq!(ranks, [4, 5, 0, 1, 6, 7, 2, 3]);
         // Where all are of one size, the first LLC first.
-        let ladder = changed([1, 2, 2, 1], |cpu| cpu.cpu_capacity = 1024 - 50 * cpu.id);
+        let ladder = changed([1, 2, 2, 1], |id, cpu| {
+            cpu.guessed_capacity = 1024 - 50 * id
+        });
         let ranks: Vec<u32> = ladder.cpus.iter().map(|cpu| cpu.pack_rank).collect();
         assert_eq!(ranks, [0, 1, 2, 3]);
     }
@@ -520,7 +532,9 @@ mod tests {
             ([1024, 1023, 896, 896], [1, 1, 1, 1]),
             ([1024, 1024, 896, 896], [1, 1, 0, 0]),
         ] {
-            let tables = changed([1, 1, 4, 1], |cpu| cpu.cpu_capacity = capacities[cpu.id]);
+            let tables = changed([1, 1, 4, 1], |id, cpu| {
+                cpu.guessed_capacity = capacities[id];
+            });
             let found: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.is_big).collect();
             assert_eq!(found, is_big, "{capacities:?}");
             assert_eq!(tables.has_small_cores, is_big.contains(&0));

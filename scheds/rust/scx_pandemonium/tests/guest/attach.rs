@@ -10,6 +10,7 @@ use libbpf_rs::query::ProgInfoIter;
 use scx_guest::Kernel;
 
 use crate::constants;
+use crate::idle::FAKE;
 use crate::ours::OURS;
 use crate::support::kernels;
 
@@ -57,6 +58,38 @@ fn attaches(kernel: &Kernel, topology: &str) -> Result<()> {
     })?;
     told.check_load(GAP_MAX_MS)?;
     told.check_stops()
+}
+
+/// The kernel knows neither packages nor cores, as on boards whose firmware names none;
+/// then it knows the cores of some CPUs.
+const UNKNOWN_SCRIPT: &str = "\
+mount --bind /tmp/cpus $CPUS
+for cpu in 0 1 2 3; do
+	fake cpu$cpu/topology/physical_package_id -1
+	fake cpu$cpu/topology/core_id -1
+done
+begin
+load 1
+for cpu in 2 3; do
+	fake cpu$cpu/topology/core_id 7
+done
+again
+stop INT
+grep ' CPUs, ' $LOG >/tmp/said
+tell said /tmp/said
+fact warned $(grep -c 'does not know all' $LOG)
+";
+
+#[test]
+fn schedules_where_the_kernel_knows_no_packages_or_cores() -> Result<()> {
+    let world = OURS.world(&kernels::first()?, "1x1x2x2")?;
+    let told = world.run(&format!("{FAKE}{UNKNOWN_SCRIPT}"))?;
+    let said: Vec<String> = told.all("said")?;
+    println!("{said:?}");
+    let smt: Vec<bool> = said.iter().map(|line| line.ends_with("SMT on")).collect();
+    told.check_eq("SMT", smt, vec![false, true])?;
+    told.check_eq("warnings", told.one("warned")?, 2)?;
+    told.check_load(GAP_MAX_MS)
 }
 
 // Machines of 2 and of 4 CPUs are those of most other tests, on both kernels; on the
