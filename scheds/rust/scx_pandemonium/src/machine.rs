@@ -22,6 +22,9 @@ use scx_utils::{Topology, read_cpulist};
 const CPUS_DIR: &str = "sys/devices/system/cpu";
 const NODES_DIR: &str = "sys/devices/system/node";
 
+/// The performance monitors of the big cores of a hybrid x86 machine name them.
+const BIG_CORES_PATH: &str = "sys/devices/cpu_core/cpus";
+
 /// The largest capacity.
 const CAPACITY_MAX: usize = 1024;
 
@@ -47,6 +50,8 @@ pub struct Machine {
     pub cpus: BTreeMap<usize, Cpu>,
     /// By node, how far it is to each node.
     pub distances: BTreeMap<usize, Vec<usize>>,
+    /// The CPUs that the kernel says to be of the big type; empty if it says nothing.
+    pub big_type: BTreeSet<usize>,
 }
 
 impl Machine {
@@ -57,7 +62,7 @@ impl Machine {
     /// If the kernel does not say which CPUs are online.
     pub fn read() -> Result<Machine> {
         let root = PathBuf::from(format!("{}/", *ROOT_PREFIX));
-        let machine = match Topology::new() {
+        let mut machine = match Topology::new() {
             Ok(topo) => Machine::from(&topo),
             Err(err) => {
                 warn!(
@@ -67,6 +72,7 @@ impl Machine {
                 Machine::read_at(&root)?
             }
         };
+        machine.big_type = cpus_in(&root.join(BIG_CORES_PATH)).unwrap_or_default();
         Ok(machine)
     }
 
@@ -89,6 +95,7 @@ impl Machine {
                 .into_iter()
                 .map(|(id, node)| (id, node.distances))
                 .collect(),
+            big_type: BTreeSet::new(),
         })
     }
 
@@ -130,6 +137,7 @@ impl From<&Topology> for Machine {
             distances: nodes
                 .map(|(id, node)| (*id, node.distance.clone()))
                 .collect(),
+            big_type: BTreeSet::new(),
         }
     }
 }

@@ -20,10 +20,17 @@ use crate::machine::{Cpu, Machine};
 /// How many neighbours a domain can list.
 const MAX_NEIGHBOURS: usize = intf_consts_MAX_NEIGHBOURS as usize;
 
-/// Cores differ in size where their capacities, in order, are apart by this part
-/// of the largest. The best cores of a kind that CPPC prefers to the others form
-/// a ladder of small steps, however long: they are no kinds of their own.
+/// Cores differ in size where the capacities that the kernel gives them, in order, are
+/// apart by this part of the largest.
 const SIZE_GAP_PART: usize = 8;
+
+/// Where capacities are a guess, by the highest performance or frequency, they have to
+/// be apart by more: the larger is so many percent of the smaller. The best cores of a
+/// size may turbo by a fifth more than others (5.1 GHz beside 4.3), and those that CPPC
+/// prefers form a ladder of small steps, however long. Small cores of another design
+/// are at 1.36 (12th Core generation) to 1.55 (Zen 5 beside Zen 5c); scx_utils takes
+/// the same bound.
+const GUESSED_GAP_PCT: usize = 130;
 
 /// The CPUs of a domain share queues and a clock with a lock: so many at most, unless
 /// there is an L2 cache of more.
@@ -231,21 +238,45 @@ fn has_wide_l2(machine: &Machine) -> bool {
     })
 }
 
-/// The CPUs of big cores: what stands above the widest gap between two capacities, if
-/// that is wide enough, else all.
+/// The CPUs of big cores, which are all of them where cores are of one size. Sizes are
+/// what the first of these says, if it says that there are several:
+///
+///   1. the kernel's capacities, at [`SIZE_GAP_PART`]: the kernel schedules by them;
+///   2. the kernel's types of cores, which hybrid x86 machines have;
+///   3. a guess of capacities, at [`GUESSED_GAP_PCT`].
 fn big_cpus(machine: &Machine) -> BTreeSet<usize> {
     let cpus = &machine.cpus;
-    let capacities: BTreeSet<usize> = cpus.values().map(|cpu| cpu.guessed_capacity).collect();
-    let largest = capacities.last().copied().unwrap_or(0);
-    let least = capacities
-        .iter()
-        .zip(capacities.iter().skip(1))
-        .map(|(below, above)| (above - below, *above))
-        .filter(|(gap, _)| gap * SIZE_GAP_PART >= largest)
-        .max()
-        .map_or(0, |(_, above)| above);
-    let big = cpus.iter().filter(|(_, cpu)| cpu.guessed_capacity >= least);
-    big.map(|(id, _)| *id).collect()
+    let from = |least: usize, capacity: fn(&Cpu) -> usize| -> BTreeSet<usize> {
+        let big = cpus.iter().filter(|(_, cpu)| capacity(cpu) >= least);
+        big.map(|(id, _)| *id).collect()
+    };
+
+    // A CPU of which the kernel says nothing may be any.
+    let by_kernel: Option<BTreeSet<usize>> = cpus.values().map(|cpu| cpu.kernel_capacity).collect();
+    let largest = by_kernel.iter().flatten().last().copied().unwrap_or(0);
+    let is_gap = |below, above| (above - below) * SIZE_GAP_PART >= largest;
+    if let Some(least) = by_kernel.and_then(|capacities| above_gap(&capacities, is_gap)) {
+        return from(least, |cpu| cpu.kernel_capacity.unwrap_or(0));
+    }
+
+    let is_of_big_type = |id: &&usize| machine.big_type.contains(*id);
+    let big: BTreeSet<usize> = cpus.keys().filter(is_of_big_type).copied().collect();
+    if !big.is_empty() && big.len() < cpus.len() {
+        return big;
+    }
+
+    let guesses: BTreeSet<usize> = cpus.values().map(|cpu| cpu.guessed_capacity).collect();
+    let is_gap = |below, above| above * 100 >= below * GUESSED_GAP_PCT;
+    let least = above_gap(&guesses, is_gap).unwrap_or(0);
+    from(least, |cpu| cpu.guessed_capacity)
+}
+
+/// What stands above the widest gap between two of `capacities`, of those that are one.
+fn above_gap(capacities: &BTreeSet<usize>, is_gap: impl Fn(usize, usize) -> bool) -> Option<usize> {
+    let pairs = capacities.iter().zip(capacities.iter().skip(1));
+    let gaps = pairs.filter(|(below, above)| is_gap(**below, **above));
+    let widest = gaps.max_by_key(|(below, above)| (*above - *below, *above));
+    widest.map(|(_, above)| *above)
 }
 
 /// The ids of the CPUs in the order in which work is packed onto them: those that are
@@ -410,7 +441,7 @@ mod tests {
         l2_ids.extend((16..32).map(|cpu| 8 + (cpu - 16) / 4));
         let tables = changed([1, 1, 32, 1], |id, cpu| {
             cpu.l2_id = Some(l2_ids[id]);
-            cpu.guessed_capacity = if id < 16 { 1024 } else { 640 };
+            cpu.kernel_capacity = Some(if id < 16 { 1024 } else { 640 });
         });
         for idx in 0..2 {
             let part = tables.cpus.iter().filter(|cpu| cpu.llc_idx == idx);
@@ -499,7 +530,7 @@ mod tests {
     fn work_is_packed_onto_small_cores_then_by_core_and_llc() {
         // Of each LLC the second core, with both of its CPUs, is small.
         let tables = changed([1, 2, 2, 2], |id, cpu| {
-            cpu.guessed_capacity = if id % 4 / 2 == 1 { 400 } else { 1024 };
+            cpu.kernel_capacity = Some(if id % 4 / 2 == 1 { 400 } else { 1024 });
         });
         let ranks: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.pack_rank).collect();
         assert_eq!(ranks, [4, 5, 0, 1, 6, 7, 2, 3]);
@@ -533,11 +564,49 @@ mod tests {
             ([1024, 1024, 896, 896], [1, 1, 0, 0]),
         ] {
             let tables = changed([1, 1, 4, 1], |id, cpu| {
-                cpu.guessed_capacity = capacities[id];
+                cpu.kernel_capacity = Some(capacities[id]);
             });
             let found: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.is_big).collect();
             assert_eq!(found, is_big, "{capacities:?}");
             assert_eq!(tables.has_small_cores, is_big.contains(&0));
+        }
+    }
+
+    #[test]
+    fn a_turbo_makes_no_size_but_a_clear_gap_and_types_do() {
+        for (guesses, is_big) in [
+            // GHz, of 1024: one core of 5.1 beside others of 4.3, and the other way round.
+            ([1024, 863, 863, 863], [1, 1, 1, 1]),
+            ([1024, 1024, 1024, 863], [1, 1, 1, 1]),
+            // Preferred cores, and dies of different turbo.
+            ([1024, 920, 820, 720], [1, 1, 1, 1]),
+            ([1024, 1024, 943, 943], [1, 1, 1, 1]),
+            // 4.9 beside 3.6, 5.1 beside 3.3, both with a preferred core.
+            ([1024, 1003, 752, 752], [1, 1, 0, 0]),
+            ([1024, 1000, 662, 640], [1, 1, 0, 0]),
+        ] {
+            // The kernel that knows no capacities, and the one that has them all alike.
+            for kernel in [None, Some(1024)] {
+                let tables = changed([1, 1, 4, 1], |id, cpu| {
+                    cpu.kernel_capacity = kernel;
+                    cpu.guessed_capacity = guesses[id];
+                });
+                let found: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.is_big).collect();
+                assert_eq!(found, is_big, "{guesses:?}");
+            }
+        }
+        for (big_type, is_big) in [
+            (&[0, 1][..], [1, 1, 0, 0]),
+            (&[0, 1, 2, 3], [1, 1, 1, 1]),
+            (&[], [1, 1, 1, 1]),
+            // All that is online is of the small type.
+            (&[7], [1, 1, 1, 1]),
+        ] {
+            let (mut machine, nr_cpus) = machine([1, 1, 4, 1]);
+            machine.big_type = big_type.iter().copied().collect();
+            let tables = Tables::new(&machine, nr_cpus).unwrap();
+            let found: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.is_big).collect();
+            assert_eq!(found, is_big, "{big_type:?}");
         }
     }
 
