@@ -248,6 +248,12 @@ pub enum Command {
     /// same before you publish it.
     Report(ReportOpts),
 
+    /// Print what the kernel's log says of sched_ext.
+    ///
+    /// Which schedulers came and went, and why one was refused or thrown out, with the
+    /// seconds from the start of the machine. Older lines go away as the log grows.
+    Dmesg,
+
     /// Check the rules of programs, or explain what they say of a process.
     #[command(subcommand)]
     Rules(RulesCommand),

@@ -15,6 +15,7 @@ mod compositor;
 mod control;
 mod cpu_max;
 mod cpufreq;
+mod dmesg;
 mod ending;
 mod exposition;
 mod foreign;
@@ -23,6 +24,7 @@ mod fuzz;
 mod hint;
 mod hist;
 mod home;
+mod kernel_log;
 mod libbpf;
 mod machine;
 mod manual;
@@ -154,6 +156,7 @@ fn run(opts: Opts) -> Result<()> {
         Some(Command::Check) => return check::run(),
         Some(Command::Probe(opts)) => return probe::run(opts),
         Some(Command::Report(opts)) => return report::run(opts),
+        Some(Command::Dmesg) => return dmesg::run(),
         Some(Command::Rules(command)) => return rules::command::run(command),
         Some(Command::Procdb(command)) => return procdb::command::run(command),
         Some(Command::Completions { shell }) => return manual::print_completions(*shell),

@@ -6,29 +6,17 @@
 //! Not here: another scheduler that runs, a kernel without sched_ext, a user who is
 //! not root, which are seen before anything is loaded (scheduler).
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 
 use anyhow::anyhow;
-use nix::libc::O_NONBLOCK;
 use procfs::process::Process;
 use scx_utils::compat;
 
-use crate::text::printable;
-
-/// The kernel's log; one record a read.
-const LOG_PATH: &str = "/dev/kmsg";
-
-/// Bytes of a record at most, by the kernel.
-const RECORD_LEN_MAX: usize = 8192;
+use crate::kernel_log::KernelLog;
 
 /// Records that are looked at: what the kernel says meanwhile of other things is
 /// less.
 const NR_RECORDS_MAX: usize = 1000;
-
-/// What the kernel's words of sched_ext begin with.
-const LOG_PREFIX: &str = "sched_ext: ";
 
 const ISOLATED_PATH: &str = "/sys/devices/system/cpu/isolated";
 const COMMAND_LINE_PATH: &str = "/proc/cmdline";
@@ -48,38 +36,25 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAPS: [(u32, &str); 2] = [(38, "CAP_PERFMON"), (39, "CAP_BPF")];
 
 /// The kernel's log from some moment on; nothing if it may not be read.
-pub struct KernelLog(Option<File>);
+pub struct Words(Option<KernelLog>);
 
-impl KernelLog {
+impl Words {
     /// What the kernel says from now on.
-    pub fn from_now() -> KernelLog {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).custom_flags(O_NONBLOCK).open(LOG_PATH);
-        let at_end = file.and_then(|mut file| file.seek(SeekFrom::End(0)).map(|_| file));
-        KernelLog(at_end.ok())
+    pub fn from_now() -> Words {
+        Words(KernelLog::from_now().ok())
     }
 
     /// What the kernel has said of sched_ext since.
-    fn words(&mut self) -> Vec<String> {
-        let mut words = Vec::new();
-        let Some(file) = &mut self.0 else {
-            return words;
-        };
-        let mut record = [0; RECORD_LEN_MAX];
-        for _ in 0..NR_RECORDS_MAX {
-            match file.read(&mut record) {
-                Ok(len) if len > 0 => words.extend(words_of(&record[..len])),
-                // The end, or records that are lost: there is a log to look at.
-                _ => break,
-            }
-        }
-        words
+    fn said(&mut self) -> Vec<String> {
+        let lines = self.0.as_mut().map(|log| log.lines(NR_RECORDS_MAX));
+        let lines = lines.and_then(Result::ok).unwrap_or_default();
+        lines.into_iter().map(|line| line.words).collect()
     }
 
     /// `err`, with the reasons that can be found for it.
     pub fn explain(&mut self, err: anyhow::Error) -> anyhow::Error {
         let err = with_types(err, &compat::malformed_scx_kfuncs());
-        match State::read(self.words()).reasons() {
+        match State::read(self.said()).reasons() {
             reasons if reasons.is_empty() => err,
             reasons => err.context(reasons.join("; ")),
         }
@@ -105,15 +80,6 @@ pub fn wrong_types(malformed: &[String]) -> String {
          with pahole 1.31 or newer",
         malformed.join(", ")
     )
-}
-
-/// What sched_ext said in a record of the log: numbers, `;`, the text and a line of
-/// each property.
-fn words_of(record: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(record);
-    let (_, text) = text.split_once(';')?;
-    let words = text.lines().next()?.strip_prefix(LOG_PREFIX)?;
-    Some(printable(words.trim()))
 }
 
 /// What there is to find reasons in.
@@ -263,23 +229,5 @@ mod tests {
             format!("{:#}", with_types(err(), &[])),
             format!("{:#}", err())
         );
-    }
-
-    #[test]
-    fn a_record_of_the_log_is_read_and_any_other_is_not() {
-        let said = |record: &[u8]| words_of(record);
-        assert_eq!(
-            said(b"3,512,99,-;sched_ext: Not compatible\n SUBSYSTEM=x\n"),
-            Some("Not compatible".to_owned())
-        );
-        for other in [
-            &b"6,1,2,-;usb 1-1: new\n"[..],
-            b"",
-            b";",
-            b"\xff\xfe",
-            b"1;\n",
-        ] {
-            assert_eq!(said(other), None);
-        }
     }
 }

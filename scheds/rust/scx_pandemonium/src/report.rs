@@ -7,37 +7,27 @@
 //! Not here: what is in the way of a start (check), the telemetry (stats, tasks).
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::Path;
 use std::process;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Arg, CommandFactory};
-use nix::fcntl::OFlag;
 use scx_utils::build_id;
 use serde_json::Value;
 
 use crate::check::{self, RELEASE_PATH, SCHED_EXT};
 use crate::cli::{Opts, ReportOpts};
 use crate::client::Client;
+use crate::kernel_log::{KernelLog, Line};
 use crate::output;
 use crate::server::{TASKS_TARGET, TOP_TARGET};
 use crate::tasks::Tasks;
 use crate::text::printable;
 
-const KERNEL_LOG: &str = "/dev/kmsg";
-
-/// What the kernel's log says of the scheduler begins with that.
-const SCHED_EXT_PREFIX: &str = "sched_ext:";
-
 /// How much of the kernel's log and of the list of tasks is told.
 const NR_LOG_LINES_MAX: usize = 50;
 const NR_TASKS_MAX: usize = 40;
-
-/// The longest record of the kernel's log.
-const RECORD_SIZE: usize = 8192;
 
 /// Words of the kernel's command line that change what a scheduler may do.
 const KERNEL_OPTIONS: &[&str] = &[
@@ -193,37 +183,11 @@ fn command_line() -> Result<String> {
 
 /// The last lines of the kernel's log that speak of sched_ext.
 fn kernel_log() -> Result<String> {
-    let mut log = OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlag::O_NONBLOCK.bits())
-        .open(KERNEL_LOG)
-        .with_context(|| KERNEL_LOG.to_owned())?;
-    let mut record = vec![0; RECORD_SIZE];
-    let mut lines = Vec::new();
-    loop {
-        match log.read(&mut record) {
-            Ok(0) => break,
-            Ok(size) => lines.extend(log_line(&String::from_utf8_lossy(&record[..size]))),
-            Err(err) if err.kind() == ErrorKind::WouldBlock => break,
-            // Older records went away while they were read.
-            Err(err) if err.kind() == ErrorKind::BrokenPipe => {}
-            Err(err) => return Err(err).context(KERNEL_LOG),
-        }
-    }
+    let lines = KernelLog::open()?.lines(usize::MAX)?;
     ensure!(!lines.is_empty(), "says nothing of sched_ext");
     let first = lines.len().saturating_sub(NR_LOG_LINES_MAX);
-    Ok(lines[first..].join("\n"))
-}
-
-/// What a record says, such as `6,339,5140900,-;sched_ext: ...`, if it speaks of
-/// sched_ext; with the time since the machine started, in seconds.
-fn log_line(record: &str) -> Option<String> {
-    let (head, text) = record.split_once(';')?;
-    let text = text.lines().next()?;
-    let at_us: u64 = head.split(',').nth(2)?.parse().ok()?;
-    let (seconds, us) = (at_us / 1_000_000, at_us % 1_000_000);
-    text.starts_with(SCHED_EXT_PREFIX)
-        .then(|| printable(&format!("[{seconds:5}.{us:06}] {text}")))
+    let last: Vec<String> = lines[first..].iter().map(Line::print).collect();
+    Ok(last.join("\n"))
 }
 
 fn telemetry(client: &mut Client) -> Result<String> {
@@ -436,22 +400,6 @@ mod tests {
         for name in ["linux", "gnu", "Linux", "unknown", "ok", "kernel"] {
             let named = text(false, private(name.to_owned()));
             assert_eq!(head(&named), head(&plain), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_record_of_the_kernel_is_told_if_it_speaks_of_sched_ext() {
-        let record = "6,339,5140900,-;sched_ext: BPF scheduler \"a\" enabled\n SUBSYSTEM=x\n";
-        let line = "[    5.140900] sched_ext: BPF scheduler \"a\" enabled";
-        assert_eq!(log_line(record).as_deref(), Some(line));
-        for other in [
-            "6,339,5140900,-;usb 1-1: new",
-            "sched_ext: x",
-            "",
-            ";",
-            "1,2;x",
-        ] {
-            assert_eq!(log_line(other), None, "{other}");
         }
     }
 

@@ -49,7 +49,7 @@ use crate::libbpf;
 use crate::machine::Machine;
 use crate::patience::{Patience, Step};
 use crate::procdb::learner::Memory;
-use crate::refusal::KernelLog;
+use crate::refusal::Words;
 use crate::stats::Sample;
 use crate::tasks::Tasks;
 use crate::topology::Tables;
@@ -177,7 +177,7 @@ impl<'a> Scheduler<'a> {
         }
 
         let patience = Patience::begin();
-        let mut kernel_log = KernelLog::from_now();
+        let mut kernel_log = Words::from_now();
         let skel = scx_ops_load!(skel, pandemonium_ops, uei);
         let mut skel = skel.map_err(|err| kernel_log.explain(err))?;
         fill_topology(&mut skel, &tables)?;

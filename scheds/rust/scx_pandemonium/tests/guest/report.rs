@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The text for a report of a problem, of a scheduler that runs.
+//! The text for a report of a problem, of a scheduler that runs, and what the kernel's
+//! log says of it.
 
 use anyhow::Result;
 
@@ -30,6 +31,14 @@ stop INT
 \"$SCHEDULER\" report >/tmp/after
 fact code $?
 tell after /tmp/after
+\"$SCHEDULER\" dmesg >/tmp/dmesg
+fact dmesg_code $?
+tell dmesg /tmp/dmesg
+echo 1 >/proc/sys/kernel/dmesg_restrict
+chmod 644 /dev/kmsg
+su -s /bin/sh nobody -c \"$SCHEDULER dmesg\" >/tmp/nobody 2>&1
+fact dmesg_code $?
+tell nobody /tmp/nobody
 ";
 
 /// What a report says while the scheduler runs. The shell makes one space of many.
@@ -72,5 +81,16 @@ fn a_report_has_what_is_asked_for_first_and_no_names_of_users() -> Result<()> {
     })?;
     let none = "not known: no scx_pandemonium is running";
     check(&told, "after", &["state disabled", none])?;
+    told.check_eq("dmesg", told.all::<i32>("dmesg_code")?, vec![0, 1])?;
+    let enabled = "sched_ext: BPF scheduler \"pandemonium";
+    let log = check(&told, "dmesg", &[enabled, "unregistered from user space"])?;
+    told.check(log.lines().all(|line| line.starts_with('[')), || {
+        log.clone()
+    })?;
+    check(
+        &told,
+        "nobody",
+        &["scx_pandemonium: reading the kernel's log needs root"],
+    )?;
     told.check_stops()
 }
