@@ -5,7 +5,7 @@
 use anyhow::{Context, Result};
 use toml_edit::{DocumentMut, Value};
 
-use crate::install::PACKAGE;
+use super::{EXPERIMENTAL, PREFIX, SCHEDS};
 
 /// What a list becomes.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,25 +20,39 @@ pub enum Change {
 /// A list, by its file from the top level.
 pub struct List {
     pub file: &'static str,
-    pub add: fn(&str) -> Change,
+    /// Adds to a text the scheduler of that name.
+    pub add: fn(&str, &str) -> Change,
+}
+
+impl List {
+    /// Whether it has the schedulers in the directory `scheds`.
+    pub fn is_of(&self, scheds: &str) -> bool {
+        let dirs = [SCHEDS, EXPERIMENTAL];
+        let of_one = dirs.iter().find(|dir| self.file.starts_with(**dir));
+        of_one.is_none_or(|dir| *dir == scheds)
+    }
 }
 
 /// The lists that are no part of the workspace.
 pub const LISTS: &[List] = &[
     List {
         file: "scheds/rust/README.md",
-        add: |text| add_line(text, "- [", &format!("- [{PACKAGE}]({PACKAGE}/README.md)")),
+        add: add_link,
+    },
+    List {
+        file: "scheds/experimental/README.md",
+        add: add_link,
     },
     List {
         file: "CARGO_BUILD.md",
-        add: |text| {
-            let row = format!("| `{PACKAGE}` | `cargo build --release -p {PACKAGE}` |");
-            add_line(text, "| `", &row)
+        add: |text, name| {
+            let row = format!("| `{name}` | `cargo build --release -p {name}` |");
+            add_line(text, "| `", name, &row)
         },
     },
     List {
         file: "services/scx",
-        add: |text| add_word(text, "# List of scx_schedulers:", PACKAGE),
+        add: |text, name| add_word(text, "# List of scx_schedulers:", name),
     },
     List {
         file: ".github/workflows/ci.yml",
@@ -74,16 +88,20 @@ pub fn add_member(manifest: &mut DocumentMut, member: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Add `line` to the lines of `text` that begin with `start` and name a scheduler,
-/// before the first that comes after it.
-fn add_line(text: &str, start: &str, line: &str) -> Change {
-    let start = format!("{start}scx_");
-    let ours = line.get(..start.len() - "scx_".len() + PACKAGE.len());
-    let ours = ours.unwrap_or(line);
+/// Add a link to the page of the scheduler `name`.
+fn add_link(text: &str, name: &str) -> Change {
+    add_line(text, "- [", name, &format!("- [{name}]({name}/README.md)"))
+}
+
+/// Add `line` to the lines of `text` that begin with `start` and the name of a scheduler,
+/// as it begins with `name`, before the first that comes after it.
+fn add_line(text: &str, start: &str, name: &str, line: &str) -> Change {
+    let ours = format!("{start}{name}");
+    let start = format!("{start}{PREFIX}");
     let mut lines: Vec<&str> = text.lines().collect();
     // A longer name goes on with `_`.
     let is_ours = |one: &&str| {
-        let rest = one.strip_prefix(ours);
+        let rest = one.strip_prefix(&ours);
         rest.is_some_and(|rest| !rest.starts_with('_'))
     };
     if lines.iter().any(is_ours) {
@@ -116,11 +134,11 @@ fn add_word(text: &str, start: &str, word: &str) -> Change {
 
 /// Add the scheduler to the shortest line of the matrix that CI runs under a load,
 /// unless some job names it.
-fn add_to_matrix(text: &str) -> Change {
-    let name = PACKAGE.trim_start_matches("scx_");
+fn add_to_matrix(text: &str, package: &str) -> Change {
+    let name = package.trim_start_matches(PREFIX);
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut words = text.split(|c| !is_word(c));
-    if words.any(|word| word == name || word == PACKAGE) {
+    if words.any(|word| word == name || word == package) {
         return Change::None;
     }
     let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
@@ -141,15 +159,17 @@ fn add_to_matrix(text: &str) -> Change {
 mod tests {
     use super::*;
 
-    fn list(file: &str) -> fn(&str) -> Change {
+    const PACKAGE: &str = "scx_pandemonium";
+
+    fn list(file: &str) -> fn(&str, &str) -> Change {
         let list = LISTS.iter().find(|list| list.file == file);
         list.expect("it is one").add
     }
 
     /// Adding once gives `expected`, and adding to that nothing.
-    fn check(add: fn(&str) -> Change, text: &str, expected: &str) {
-        assert_eq!(add(text), Change::Text(expected.to_string()));
-        assert_eq!(add(expected), Change::None);
+    fn check(add: fn(&str, &str) -> Change, text: &str, expected: &str) {
+        assert_eq!(add(text, PACKAGE), Change::Text(expected.to_string()));
+        assert_eq!(add(expected, PACKAGE), Change::None);
     }
 
     #[test]
@@ -166,7 +186,25 @@ mod tests {
         // Another name that begins with ours.
         let longer = "- [scx_pandemonium_2](x)\n";
         check(add, longer, &format!("{line}{longer}"));
-        assert_eq!(add("nothing\n"), Change::NoPlace);
+        assert_eq!(add("nothing\n", PACKAGE), Change::NoPlace);
+    }
+
+    #[test]
+    fn another_name_is_listed_beside_ours_where_it_is() {
+        let ours = "- [scx_pandemonium](scx_pandemonium/README.md)\n";
+        let other = "- [scx_other](scx_other/README.md)\n";
+        let experimental = list("scheds/experimental/README.md");
+        let expected = Change::Text(format!("{other}{ours}"));
+        assert_eq!(experimental(ours, "scx_other"), expected);
+        for list in LISTS {
+            let is_of = (list.is_of(SCHEDS), list.is_of(EXPERIMENTAL));
+            let expected = match list.file {
+                "scheds/rust/README.md" => (true, false),
+                "scheds/experimental/README.md" => (false, true),
+                _ => (true, true),
+            };
+            assert_eq!(is_of, expected, "{}", list.file);
+        }
     }
 
     #[test]
@@ -186,7 +224,7 @@ mod tests {
         let text = "# List of scx_schedulers: scx_lavd scx_rusty\nSCX_SCHEDULER=scx_lavd\n";
         let expected = text.replace("lavd scx_r", "lavd scx_pandemonium scx_r");
         check(list("services/scx"), text, &expected);
-        assert_eq!(list("services/scx")("x\n"), Change::NoPlace);
+        assert_eq!(list("services/scx")("x\n", PACKAGE), Change::NoPlace);
     }
 
     #[test]
@@ -195,8 +233,8 @@ mod tests {
         let expected = text.replace("lavd p2dq", "lavd p2dq pandemonium");
         check(list(".github/workflows/ci.yml"), text, &expected);
         let elsewhere = format!("{text}run: cargo build -p scx_pandemonium\n");
-        assert_eq!(add_to_matrix(&elsewhere), Change::None);
-        assert_eq!(add_to_matrix("x\n"), Change::NoPlace);
+        assert_eq!(add_to_matrix(&elsewhere, PACKAGE), Change::None);
+        assert_eq!(add_to_matrix("x\n", PACKAGE), Change::NoPlace);
     }
 
     #[test]

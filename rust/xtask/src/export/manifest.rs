@@ -83,6 +83,14 @@ pub fn inherit(manifest: &mut DocumentMut, ours: &DocumentMut) -> Result<()> {
     Ok(())
 }
 
+/// Let the package be called `name`.
+pub fn rename(manifest: &mut DocumentMut, name: &str) -> Result<()> {
+    let package = manifest.get_mut("package").and_then(Item::as_table_mut);
+    let package = package.context("it is of no package")?;
+    package.insert("name", toml_edit::value(name));
+    Ok(())
+}
+
 /// Where `manifest` says that the sources are.
 pub fn repository(manifest: &DocumentMut) -> Result<String> {
     let url = manifest

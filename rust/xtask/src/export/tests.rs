@@ -103,6 +103,14 @@ fn scratch(dir: &Path) {
         ("scheds/rust/scx_other/src/main.rs", "fn main() {}\n"),
         ("scheds/rust/scx_pandemonium/src/old.rs", "Not ours.\n"),
         (
+            "scheds/rust/scx_pandemonium/Cargo.toml",
+            "[package]\nname = \"scx_pandemonium\"\nversion = \"5.23.1\"\n",
+        ),
+        (
+            "scheds/experimental/README.md",
+            "- [scx_flow](scx_flow/README.md)\n",
+        ),
+        (
             "scheds/rust/README.md",
             "- [scx_other](scx_other/README.md)\n",
         ),
@@ -139,14 +147,19 @@ fn an_export_is_a_member_that_cargo_resolves_and_a_second_one_changes_nothing() 
         None => temporary.path().to_path_buf(),
     };
     scratch(&dir);
-    let done = export(&top_level(), &dir).expect("it exports").join("\n");
+    let ours = Target::new(PACKAGE, false);
+    let done = export(&top_level(), &dir, &ours).expect("it exports");
+    let replaced = "ours replaces the program of that name that was there, version 5.23.1;";
+    assert!(done[0].contains(replaced), "{done:?}");
+    let done = done.join("\n");
     let lists = "Cargo.toml: a member\nscheds/rust/README.md: listed\n\
                  CARGO_BUILD.md: names no schedulers as it used to: list scx_pandemonium by hand\n\
                  services/scx: listed\n.github/workflows/ci.yml: listed";
     assert!(done.ends_with(lists), "{done}");
     let first = contents(&dir);
-    export(&top_level(), &dir).expect("it exports again");
+    let again = export(&top_level(), &dir, &ours).expect("it exports again");
     assert!(first == contents(&dir));
+    assert!(!again.join("\n").contains("replaces"), "{again:?}");
 
     let there = dir.join("scheds/rust/scx_pandemonium");
     for (file, is_there) in [
@@ -192,10 +205,79 @@ fn an_export_is_a_member_that_cargo_resolves_and_a_second_one_changes_nothing() 
 }
 
 #[test]
+fn another_name_and_place_leave_the_program_of_ours_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir = dir.path();
+    scratch(dir);
+    let theirs = contents(&dir.join("scheds/rust"));
+    let target = Target::new("scx_pandora", true);
+    let done = export(&top_level(), dir, &target).expect("it exports");
+    assert!(!done.join("\n").contains("replaces"), "{done:?}");
+    assert!(theirs == contents(&dir.join("scheds/rust")));
+    let first = contents(dir);
+    export(&top_level(), dir, &target).expect("it exports again");
+    assert!(first == contents(dir));
+
+    let there = dir.join("scheds/experimental/scx_pandora");
+    for (file, words) in [
+        ("Cargo.toml", "name = \"scx_pandora\"\n"),
+        ("src/cli.rs", "name = \"scx_pandora\","),
+        ("src/bpf/main.bpf.c", "= \"pandora\");"),
+        ("src/check.rs", "\"pandora\""),
+        ("install.list", "page scx_pandora-tasks.1 mandir"),
+        ("docs/REFERENCE.md", "/etc/scx_pandora/rules.d"),
+        ("docs/GUIDE.md", "](../scx_loader.toml)"),
+        (
+            "docs/DESIGN.md",
+            "/scx_pandemonium/blob/main/docs/bench/report.html)",
+        ),
+        ("docs/DESIGN.md", "scx_pandemonium 5.23.1"),
+        ("ARCHITECTURE.md", "](tests/sources)"),
+    ] {
+        let text = read(&there.join(file)).expect("readable");
+        assert!(text.contains(words), "{file}: {words}");
+    }
+    for (path, bytes) in contents(&there) {
+        let Ok(text) = String::from_utf8(bytes) else {
+            continue;
+        };
+        // But where our repository is.
+        let url = "https://github.com/scx-pandemonium/scx_pandemonium";
+        assert_eq!(target.rename_around(&text, url), text, "{}", path.display());
+    }
+    let listed = read(&dir.join("scheds/experimental/README.md")).expect("readable");
+    assert!(listed.contains("- [scx_pandora](scx_pandora/README.md)\n"));
+    let members = read(&dir.join("Cargo.toml")).expect("readable");
+    assert!(members.contains("\"scheds/experimental/scx_pandora\""));
+    let args = ["tree", "--offline", "--package=scx_pandora", "--depth=1"];
+    assert!(cargo(dir, &args).starts_with("scx_pandora v"));
+}
+
+#[test]
+fn a_name_is_one_of_a_scheduler_and_of_a_process() {
+    for name in ["scx_pandora", "scx_p6", "scx_pandemonium"] {
+        assert_eq!(parse_name(name).as_deref(), Ok(name));
+    }
+    for name in [
+        "pandora",
+        "scx_",
+        "scx_6",
+        "scx_Pandora",
+        "scx_a-b",
+        "scx_a/b",
+        "scx_pandemonium6",
+        "",
+    ] {
+        assert!(parse_name(name).is_err(), "{name}");
+    }
+}
+
+#[test]
 fn what_is_no_checkout_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let refused = || {
-        let err = export(&top_level(), dir.path()).expect_err("it is refused");
+        let ours = Target::new(PACKAGE, false);
+        let err = export(&top_level(), dir.path(), &ours).expect_err("it is refused");
         format!("{err:#}")
     };
     assert!(refused().contains("is no checkout of the scx monorepo"));
