@@ -69,6 +69,7 @@ use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crossbeam::channel::{Receiver, bounded, never, select};
 use log::{debug, info, warn};
+use scx_stats::prelude::StatsServer;
 use scx_utils::{NR_CPU_IDS, build_id};
 use simplelog::{ColorChoice, ConfigBuilder, LevelFilter, TermLogger, TerminalMode};
 
@@ -303,8 +304,11 @@ fn serve_until_exit(
     mut learner: Option<&mut Learner>,
     stopped: &Receiver<()>,
 ) -> Result<Ending> {
-    let server = server::launch().context("starting the stats server")?;
-    let (responses, requests) = server.channels();
+    let server = launch_server();
+    let (responses, requests) = match &server {
+        Some(server) => server.channels(),
+        None => (bounded(0).0, never()),
+    };
 
     let mut looked_at = Instant::now();
     let mut observer = Observer::new();
@@ -353,6 +357,16 @@ fn serve_until_exit(
     }
     debug!("detaching");
     scheduler.finish()
+}
+
+/// Start the stats server. Without it the scheduler schedules as well, so that its socket
+/// cannot be made, as on a read-only root, costs a warning.
+fn launch_server() -> Option<StatsServer<Request, Response>> {
+    let server = server::launch();
+    let warn = |err: &anyhow::Error| {
+        warn!("no telemetry, list of tasks or change of the profile: {err:#}");
+    };
+    server.inspect_err(warn).ok()
 }
 
 /// Tell the BPF half what is known of processes. One that cannot be told is served
