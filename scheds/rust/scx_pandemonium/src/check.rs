@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use nix::unistd::geteuid;
 use scx_utils::compat;
 
@@ -24,6 +24,12 @@ const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 /// The version of the running kernel.
 pub const RELEASE_PATH: &str = "/proc/sys/kernel/osrelease";
 const JIT_PATH: &str = "/proc/sys/net/core/bpf_jit_enable";
+
+/// Filesystems of the kernel, by what is in each.
+const MOUNTS: [(&str, &str); 2] = [("/proc", "/proc/self"), ("/sys", "/sys/kernel")];
+
+/// What is wrong with a kernel that has no type information.
+const NO_TYPES: &str = "the kernel has no type information: boot one with CONFIG_DEBUG_INFO_BTF=y";
 
 /// What our own scheduler is called in sched_ext.
 const OPS_NAME: &str = "pandemonium";
@@ -65,6 +71,8 @@ impl fmt::Display for Finding {
 /// What is true of this machine and this process.
 #[derive(Clone, Debug, Default)]
 struct Facts {
+    /// Where a filesystem of the kernel is missing.
+    unmounted: Vec<&'static str>,
     /// Of the kernel.
     release: String,
     has_sched_ext: bool,
@@ -83,6 +91,43 @@ struct Facts {
     driver: String,
     governors: BTreeSet<String>,
     has_ananicy: bool,
+}
+
+/// Checks that the files of the kernel can be seen, and its type information, without
+/// which scx_utils panics.
+///
+/// # Errors
+///
+/// If something is not there, with what to do.
+pub fn ensure_visible() -> Result<()> {
+    let unmounted = unmounted();
+    ensure!(unmounted.is_empty(), not_mounted(&unmounted));
+    // A kernel without sched_ext is refused for that.
+    ensure!(has_types() || !has_sched_ext(), NO_TYPES);
+    Ok(())
+}
+
+fn unmounted() -> Vec<&'static str> {
+    let missing = MOUNTS
+        .iter()
+        .filter(|(_, inside)| !Path::new(inside).exists());
+    missing.map(|(mount, _)| *mount).collect()
+}
+
+fn not_mounted(unmounted: &[&str]) -> String {
+    let verb = if unmounted.len() == 1 { "is" } else { "are" };
+    format!(
+        "{} {verb} not mounted, and the kernel says there what a scheduler has to know",
+        unmounted.join(" and ")
+    )
+}
+
+fn has_types() -> bool {
+    Path::new(BTF_PATH).exists()
+}
+
+fn has_sched_ext() -> bool {
+    Path::new(SCHED_EXT).exists()
 }
 
 /// Print what is found.
@@ -134,10 +179,11 @@ fn runs(comm: &str) -> bool {
 
 impl Facts {
     fn read() -> Facts {
-        let has_btf = Path::new(BTF_PATH).exists();
+        let has_btf = has_types();
         Facts {
+            unmounted: unmounted(),
             release: read(RELEASE_PATH),
-            has_sched_ext: Path::new(SCHED_EXT).exists(),
+            has_sched_ext: has_sched_ext(),
             has_btf,
             // It ends the program where there is no type information.
             malformed: if has_btf {
@@ -164,6 +210,10 @@ impl Facts {
     }
 
     fn findings(&self) -> Vec<Finding> {
+        // Of a kernel that cannot be seen nothing is known.
+        if !self.unmounted.is_empty() {
+            return vec![problem("mounts", not_mounted(&self.unmounted))];
+        }
         let mut findings = vec![self.kernel()];
         // Of a kernel that has no sched_ext the rest says nothing.
         if self.has_sched_ext {
@@ -192,9 +242,7 @@ impl Facts {
 
     fn types(&self) -> Finding {
         if !self.has_btf {
-            let text = "the kernel has no type information: boot one with \
-                        CONFIG_DEBUG_INFO_BTF=y";
-            return problem("types", text);
+            return problem("types", NO_TYPES);
         }
         if self.malformed.is_empty() {
             return ok("types", "the kernel's type information is sound");
@@ -346,6 +394,14 @@ mod tests {
                 },
                 "kernel",
                 "CONFIG_SCHED_CLASS_EXT",
+            ),
+            (
+                Facts {
+                    unmounted: vec!["/proc"],
+                    ..Facts::default()
+                },
+                "mounts",
+                "/proc is not mounted",
             ),
             (
                 Facts {

@@ -38,6 +38,7 @@ use crate::bpf_intf::{
     learned_row, llc_topo, memory_key, program_request, task_row,
 };
 use crate::bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types};
+use crate::check;
 use crate::cli::Opts;
 use crate::compositor;
 use crate::control::Control;
@@ -125,6 +126,7 @@ impl<'a> Scheduler<'a> {
         is_stopped: &AtomicBool,
         open_object: &'a mut MaybeUninit<OpenObject>,
     ) -> Result<Option<Self>> {
+        check::ensure_visible()?;
         wait_for_other_scheduler(is_stopped)?;
         if is_stopped.load(Ordering::Relaxed) {
             return Ok(None);
