@@ -60,8 +60,8 @@ pub fn usual_directories() -> Vec<PathBuf> {
     system.chain(user).collect()
 }
 
-/// The directory of settings of the user who started this program. One who did
-/// that by sudo is the one behind it.
+/// The directory of settings of the user who started this program, be it by a program
+/// that makes it root's.
 fn user_settings() -> Option<PathBuf> {
     settings_of(|name| env::var_os(name))
 }
@@ -71,13 +71,29 @@ fn settings_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(dir) = home::directory(variable("XDG_CONFIG_HOME")) {
         return Some(dir);
     }
-    let uid = variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
-    let behind_sudo = uid.and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok().flatten());
-    let home = match behind_sudo {
+    let home = match user_behind(&variable) {
         Some(user) => Some(user.dir).filter(|home| home::is_usable(home)),
         None => home::directory(variable("HOME")),
     };
     home.map(|home| home.join(".config"))
+}
+
+/// The user who started this program by sudo, pkexec or doas.
+fn user_behind(variable: impl Fn(&str) -> Option<OsString>) -> Option<User> {
+    let by_uid = |name: &&str| {
+        let uid = variable(name)?.to_str()?.parse().ok()?;
+        User::from_uid(Uid::from_raw(uid)).ok().flatten()
+    };
+    // doas tells the name alone.
+    let by_name = || {
+        User::from_name(variable("DOAS_USER")?.to_str()?)
+            .ok()
+            .flatten()
+    };
+    ["SUDO_UID", "PKEXEC_UID"]
+        .iter()
+        .find_map(by_uid)
+        .or_else(by_name)
 }
 
 /// How a file of this name is read.
@@ -203,6 +219,12 @@ mod tests {
                 settings(&[("XDG_CONFIG_HOME", none), ("HOME", "/home/one")]),
                 dir("/home/one/.config")
             );
+        }
+        for (variable, root) in [("PKEXEC_UID", "0"), ("DOAS_USER", "root")] {
+            let variables = [("HOME", "/home/one"), (variable, root)];
+            assert_eq!(settings(&variables), of_root, "{variable}");
+            let unknown = [("HOME", "/home/one"), (variable, "no such user")];
+            assert_eq!(settings(&unknown), dir("/home/one/.config"), "{variable}");
         }
         for none in ["here", "", "/", "//", "/."] {
             assert_eq!(settings(&[("HOME", none)]), None);
