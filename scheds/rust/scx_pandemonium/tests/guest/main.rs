@@ -25,6 +25,7 @@ mod constants;
 mod counters;
 mod desktop;
 mod domains;
+mod environments;
 mod faults;
 mod formats;
 mod frequency;

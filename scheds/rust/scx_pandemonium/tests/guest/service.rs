@@ -96,6 +96,12 @@ fn unit() -> Result<String> {
     fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
 }
 
+/// The capabilities of the service as `capable` takes them.
+pub fn capabilities() -> String {
+    let numbers = CAPABILITIES.iter().map(|(_, number, _)| number.to_string());
+    numbers.collect::<Vec<_>>().join(",")
+}
+
 /// The names that the unit bounds its capabilities to.
 fn bounded() -> Result<Vec<String>> {
     let unit = unit()?;
