@@ -10,9 +10,12 @@
 //! |---|---|
 //! | `Game` | at least interactive |
 //! | `LowLatency_RT` | at least latency critical |
+//! | others in a real-time class | nothing |
 //! | `BG_CPUIO`, `BG_CPU`, `Heavy_CPU`, `Service` | at most batch |
 //! | others with a nice level above 0, or an idle or batch scheduling class | at most batch |
 //! | all others | nothing |
+//!
+//! Of class and nice level those of the rule itself count, else those of its type.
 //!
 //! Limits: a name is that of a whole program; rules that look at the rest of the
 //! command line (`cmdlines`) are refused.
@@ -55,6 +58,8 @@ pub struct Entry {
     kind: Option<u32>,
     /// What its own nice level and class say; `None` if it has none.
     is_background: Option<bool>,
+    /// Its own class.
+    class: Option<Class>,
 }
 
 /// A type that a rule or a definition named.
@@ -63,6 +68,7 @@ struct Type {
     name: Box<str>,
     /// What its definition says; `None` before that is read.
     is_background: Option<bool>,
+    class: Option<Class>,
 }
 
 /// The rules, by the names of programs.
@@ -98,6 +104,7 @@ impl Ananicy {
             None => return Err("is empty".to_owned()),
         };
         let is_background = line.is_background()?;
+        let class = line.class();
         match (line.name, line.kind) {
             (Some(_), _) if line.cmdlines.is_some() => {
                 Err("cmdlines is not supported: this rule is left out".to_owned())
@@ -109,13 +116,16 @@ impl Ananicy {
                     place,
                     kind,
                     is_background,
+                    class,
                 };
                 self.names.insert(name.into(), entry);
                 Ok(())
             }
             (None, Some(name)) => {
                 let idx = self.type_idx(&name)?;
-                self.types[idx as usize].is_background = Some(is_background.unwrap_or(false));
+                let kind = &mut self.types[idx as usize];
+                kind.is_background = Some(is_background.unwrap_or(false));
+                kind.class = class;
                 Ok(())
             }
             (None, None) if line.cgroup.is_some() => Ok(()),
@@ -134,6 +144,7 @@ impl Ananicy {
             self.types.push(Type {
                 name: name.into(),
                 is_background: None,
+                class: None,
             });
         }
         u32::try_from(idx).map_err(|err| err.to_string())
@@ -175,10 +186,13 @@ impl Ananicy {
         let is_background = entry
             .is_background
             .or(kind.and_then(|kind| kind.is_background));
+        let class = entry.class.or(kind.and_then(|kind| kind.class));
         if name == GAME {
             at_least(Tier::Interactive)
         } else if name == LOW_LATENCY {
             at_least(Tier::LatCritical)
+        } else if class == Some(Class::RealTime) {
+            Hint::default()
         } else if name.starts_with(BACKGROUND_PREFIX)
             || BACKGROUND.contains(&name)
             || is_background == Some(true)
@@ -193,7 +207,27 @@ impl Ananicy {
     }
 }
 
+/// What a scheduling class says of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// `idle` and `batch`.
+    Background,
+    /// `normal`, `other` and what is not known.
+    Normal,
+    /// `fifo` and `rr`: it goes before all normal work.
+    RealTime,
+}
+
 impl Line {
+    /// Its scheduling class, if it names one.
+    fn class(&self) -> Option<Class> {
+        self.sched.as_deref().map(|class| match class {
+            "idle" | "batch" => Class::Background,
+            "fifo" | "rr" => Class::RealTime,
+            _ => Class::Normal,
+        })
+    }
+
     /// Whether its nice level or class is that of background work; `None` if it
     /// gives neither.
     fn is_background(&self) -> Result<Option<bool>, String> {
@@ -206,13 +240,11 @@ impl Line {
             ));
         }
         let by_nice = self.nice.map(|nice| nice > 0);
-        let by_class = self
-            .sched
-            .as_deref()
-            .map(|class| class == "idle" || class == "batch");
-        Ok(match (by_nice, by_class) {
+        Ok(match (by_nice, self.class()) {
+            (_, Some(Class::RealTime)) => Some(false),
+            (_, Some(Class::Background)) => Some(true),
             (None, None) => None,
-            (nice, class) => Some(nice == Some(true) || class == Some(true)),
+            (nice, _) => Some(nice == Some(true)),
         })
     }
 }

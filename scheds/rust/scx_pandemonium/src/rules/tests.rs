@@ -255,6 +255,28 @@ fn types_of_ananicy_say_what_a_program_is() {
     }
 }
 
+/// Such a class goes before all normal work, whatever else a rule says.
+#[test]
+fn a_program_of_a_real_time_class_is_no_background_work_of_ananicy() {
+    let rules = Dirs::new(&[&[(
+        "x.rules",
+        "\
+{ \"type\": \"BG_Sound\", \"nice\": 10, \"sched\": \"rr\" }
+{ \"type\": \"Heavy_CPU\", \"nice\": 9 }
+{ \"name\": \"wineserver\", \"nice\": 19, \"sched\": \"fifo\" }
+{ \"name\": \"mixer\", \"nice\": 1, \"sched\": \"rr\" }
+{ \"name\": \"encoder\", \"type\": \"Heavy_CPU\", \"sched\": \"fifo\" }
+{ \"name\": \"player\", \"type\": \"BG_Sound\" }
+{ \"name\": \"indexer\", \"type\": \"BG_Sound\", \"sched\": \"idle\" }
+",
+    )]])
+    .rules();
+    for name in ["wineserver", "mixer", "encoder", "player"] {
+        assert_eq!(rules.hint(&program(name)), Hint::default(), "{name}");
+    }
+    assert_eq!(rules.hint(&program("indexer")), at_most(Tier::Batch));
+}
+
 #[test]
 fn ananicy_takes_the_name_that_says_most() {
     let rules = Dirs::new(&[&[(
