@@ -4,18 +4,21 @@
 //! of `*.types` one that defines a type; what follows the object does not count,
 //! nor do lines that begin with `#`. Ananicy sets a nice level by these, among
 //! other things. That stays its own business, so that nothing counts twice; here
-//! they say what a program is:
+//! they say what a program is, the first line that holds:
 //!
-//! | type | says |
+//! | type, class, nice level | says |
 //! |---|---|
-//! | `Game` | at least interactive |
-//! | `LowLatency_RT` | at least latency critical |
-//! | others in a real-time class | nothing |
-//! | `BG_CPUIO`, `BG_CPU`, `Heavy_CPU`, `Service` | at most batch |
-//! | others with a nice level above 0, or an idle or batch scheduling class | at most batch |
+//! | type `Game` | at least interactive |
+//! | type `LowLatency_RT` | at least latency critical |
+//! | class `idle` or `batch` | at most batch |
+//! | another class, such as `normal` or `fifo` | nothing |
+//! | types `BG_...` and `Heavy_CPU`, unless the nice level is 0 or below | at most batch |
 //! | all others | nothing |
 //!
-//! Of class and nice level those of the rule itself count, else those of its type.
+//! Class and nice level are those of the rule itself, else those of its type. A
+//! nice level above 0 says nothing: distributions give one to programs that need
+//! little CPU time, such as a message bus, a panel or a launcher of games. A
+//! smaller share does not hurt these, but to be served as batch work would.
 //!
 //! Limits: a name is that of a whole program; rules that look at the rest of the
 //! command line (`cmdlines`) are refused.
@@ -35,7 +38,10 @@ const NR_TYPES_MAX: usize = 1000;
 const GAME: &str = "Game";
 const LOW_LATENCY: &str = "LowLatency_RT";
 const BACKGROUND_PREFIX: &str = "BG_";
-const BACKGROUND: &[&str] = &["Heavy_CPU", "Service"];
+const HEAVY: &str = "Heavy_CPU";
+
+/// What the program of every AppImage may be called: this names none of them.
+const ANY_APP_IMAGE: &str = "AppRun";
 
 /// One line, without what is not looked at.
 #[derive(Deserialize)]
@@ -50,25 +56,37 @@ struct Line {
     cgroup: Option<IgnoredAny>,
 }
 
+/// What a rule, or the definition of a type, says of how a program is to be run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traits {
+    class: Option<Class>,
+    nice: Option<i64>,
+}
+
+/// What a scheduling class says of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// `idle` and `batch`.
+    Background,
+    /// All others, among them those that go before all normal work.
+    Other,
+}
+
 /// What a rule says of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub place: Place,
     /// Index of its type.
     kind: Option<u32>,
-    /// What its own nice level and class say; `None` if it has none.
-    is_background: Option<bool>,
-    /// Its own class.
-    class: Option<Class>,
+    traits: Traits,
 }
 
 /// A type that a rule or a definition named.
 #[derive(Debug)]
 struct Type {
     name: Box<str>,
-    /// What its definition says; `None` before that is read.
-    is_background: Option<bool>,
-    class: Option<Class>,
+    /// Those of its definition, none before that is read.
+    traits: Traits,
 }
 
 /// The rules, by the names of programs.
@@ -103,8 +121,7 @@ impl Ananicy {
             Some(Err(err)) => return Err(without_position(&err)),
             None => return Err("is empty".to_owned()),
         };
-        let is_background = line.is_background()?;
-        let class = line.class();
+        let traits = line.traits()?;
         match (line.name, line.kind) {
             (Some(_), _) if line.cmdlines.is_some() => {
                 Err("cmdlines is not supported: this rule is left out".to_owned())
@@ -115,17 +132,14 @@ impl Ananicy {
                 let entry = Entry {
                     place,
                     kind,
-                    is_background,
-                    class,
+                    traits,
                 };
                 self.names.insert(name.into(), entry);
                 Ok(())
             }
             (None, Some(name)) => {
                 let idx = self.type_idx(&name)?;
-                let kind = &mut self.types[idx as usize];
-                kind.is_background = Some(is_background.unwrap_or(false));
-                kind.class = class;
+                self.types[idx as usize].traits = traits;
                 Ok(())
             }
             (None, None) if line.cgroup.is_some() => Ok(()),
@@ -143,8 +157,7 @@ impl Ananicy {
         if known.is_none() {
             self.types.push(Type {
                 name: name.into(),
-                is_background: None,
-                class: None,
+                traits: Traits::default(),
             });
         }
         u32::try_from(idx).map_err(|err| err.to_string())
@@ -167,7 +180,7 @@ impl Ananicy {
 
     /// The rule of a process: that of the first of its names which has one.
     pub fn find<'a>(&self, facts: &'a Facts) -> Option<(&'a str, &Entry)> {
-        let mut names = facts.names();
+        let mut names = facts.names().filter(|name| *name != ANY_APP_IMAGE);
         names.find_map(|name| Some((name, self.names.get(name)?)))
     }
 
@@ -183,54 +196,31 @@ impl Ananicy {
     pub fn hint(&self, entry: &Entry) -> Hint {
         let kind = entry.kind.map(|kind| &self.types[kind as usize]);
         let name = kind.map_or("", |kind| &kind.name);
-        let is_background = entry
-            .is_background
-            .or(kind.and_then(|kind| kind.is_background));
-        let class = entry.class.or(kind.and_then(|kind| kind.class));
-        if name == GAME {
-            at_least(Tier::Interactive)
-        } else if name == LOW_LATENCY {
-            at_least(Tier::LatCritical)
-        } else if class == Some(Class::RealTime) {
-            Hint::default()
-        } else if name.starts_with(BACKGROUND_PREFIX)
-            || BACKGROUND.contains(&name)
-            || is_background == Some(true)
-        {
-            Hint {
+        let of_type = kind.map_or(Traits::default(), |kind| kind.traits);
+        let class = entry.traits.class.or(of_type.class);
+        let nice = entry.traits.nice.or(of_type.nice);
+        let is_background = match class {
+            Some(class) => class == Class::Background,
+            None => {
+                (name.starts_with(BACKGROUND_PREFIX) || name == HEAVY)
+                    && nice.is_none_or(|nice| nice > 0)
+            }
+        };
+        match name {
+            GAME => at_least(Tier::Interactive),
+            LOW_LATENCY => at_least(Tier::LatCritical),
+            _ if is_background => Hint {
                 greatest_tier: Some(Tier::Batch),
                 ..Hint::default()
-            }
-        } else {
-            Hint::default()
+            },
+            _ => Hint::default(),
         }
     }
 }
 
-/// What a scheduling class says of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    /// `idle` and `batch`.
-    Background,
-    /// `normal`, `other` and what is not known.
-    Normal,
-    /// `fifo` and `rr`: it goes before all normal work.
-    RealTime,
-}
-
 impl Line {
-    /// Its scheduling class, if it names one.
-    fn class(&self) -> Option<Class> {
-        self.sched.as_deref().map(|class| match class {
-            "idle" | "batch" => Class::Background,
-            "fifo" | "rr" => Class::RealTime,
-            _ => Class::Normal,
-        })
-    }
-
-    /// Whether its nice level or class is that of background work; `None` if it
-    /// gives neither.
-    fn is_background(&self) -> Result<Option<bool>, String> {
+    /// How it wants a program to be run.
+    fn traits(&self) -> Result<Traits, String> {
         if let Some(nice) = self.nice
             && !NICE.contains(&nice)
         {
@@ -239,12 +229,13 @@ impl Line {
                 "nice is {nice}: must be from {least} to {greatest}"
             ));
         }
-        let by_nice = self.nice.map(|nice| nice > 0);
-        Ok(match (by_nice, self.class()) {
-            (_, Some(Class::RealTime)) => Some(false),
-            (_, Some(Class::Background)) => Some(true),
-            (None, None) => None,
-            (nice, _) => Some(nice == Some(true)),
+        let class = self.sched.as_deref().map(|class| match class {
+            "idle" | "batch" => Class::Background,
+            _ => Class::Other,
+        });
+        Ok(Traits {
+            class,
+            nice: self.nice,
         })
     }
 }

@@ -88,7 +88,7 @@ fn check(dirs: &[PathBuf]) -> Result<(String, usize)> {
 }
 
 /// What is known of process `pid`, which rules match, and what they say.
-fn explain(pid: i32, opts: &RulesOpts) -> Result<String> {
+pub(super) fn explain(pid: i32, opts: &RulesOpts) -> Result<String> {
     let facts = Facts::read(pid).map_err(|err| match is_gone(&err) {
         true => anyhow!("there is no process {pid}"),
         false => anyhow!("reading process {pid}: {err}"),

@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
 
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -225,10 +228,10 @@ fn types_of_ananicy_say_what_a_program_is() {
 { \"name\": \"synth\", \"type\": \"LowLatency_RT\" }
 { \"name\": \"backup\", \"type\": \"BG_CPUIO\" }
 { \"name\": \"encoder\", \"type\": \"Heavy_CPU\" }
-{ \"name\": \"daemon\", \"type\": \"Service\", \"nice\": -1 }
+{ \"name\": \"daemon\", \"type\": \"Service\", \"nice\": 11 }
 { \"name\": \"chat\", \"type\": \"Chat\" }
 { \"name\": \"indexer\", \"type\": \"Indexer\" }
-{ \"name\": \"watcher\", \"type\": \"Indexer\", \"nice\": 0 }
+{ \"name\": \"watcher\", \"type\": \"Indexer\", \"sched\": \"batch\" }
 { \"name\": \"nothing\" }
 { \"name\": \"niced\", \"nice\": 5 }
 { \"name\": \"idler\", \"sched\": \"idle\" }
@@ -242,12 +245,12 @@ fn types_of_ananicy_say_what_a_program_is() {
         ("synth", at_least(Tier::LatCritical)),
         ("backup", at_most(Tier::Batch)),
         ("encoder", at_most(Tier::Batch)),
-        ("daemon", at_most(Tier::Batch)),
+        ("daemon", Hint::default()),
         ("chat", Hint::default()),
-        ("indexer", at_most(Tier::Batch)),
-        ("watcher", Hint::default()),
+        ("indexer", Hint::default()),
+        ("watcher", at_most(Tier::Batch)),
         ("nothing", Hint::default()),
-        ("niced", at_most(Tier::Batch)),
+        ("niced", Hint::default()),
         ("idler", at_most(Tier::Batch)),
         ("stranger", Hint::default()),
     ] {
@@ -277,6 +280,92 @@ fn a_program_of_a_real_time_class_is_no_background_work_of_ananicy() {
     assert_eq!(rules.hint(&program("indexer")), at_most(Tier::Batch));
 }
 
+/// Rules as a distribution installs them, and what they say of programs.
+const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rules/testdata/ananicy.d");
+
+/// A nice level and types of what needs little CPU time say nothing. A scheduling
+/// class does, and types of what needs much, unless the same rule contradicts.
+#[test]
+fn rules_of_a_distribution_cap_what_they_say_is_background() {
+    let (rules, problems) = Rules::read(&[PathBuf::from(INSTALLED)]);
+    assert_eq!(problems, []);
+    for (name, hint) in [
+        ("dbus-broker", Hint::default()),
+        ("dbus-daemon", Hint::default()),
+        ("xdg-desktop-portal", Hint::default()),
+        ("waybar", Hint::default()),
+        ("steam", Hint::default()),
+        ("heroic", Hint::default()),
+        ("folding", Hint::default()),
+        ("transcoder", Hint::default()),
+        ("recorder", Hint::default()),
+        ("mixer", Hint::default()),
+        ("AppRun", Hint::default()),
+        ("sddm", at_most(Tier::Batch)),
+        ("sshd", at_most(Tier::Batch)),
+        ("updatedb", at_most(Tier::Batch)),
+        ("scrubber", at_most(Tier::Batch)),
+        ("explorer.exe", at_most(Tier::Batch)),
+        ("qemu-system-x86_64", at_most(Tier::Batch)),
+        ("wineserver", at_least(Tier::LatCritical)),
+        ("Puzzle-Win64-Shipping.exe", at_least(Tier::Interactive)),
+    ] {
+        assert_eq!(rules.hint(&program(name)), hint, "{name}");
+    }
+}
+
+/// What `rules explain` says last of a shell that is called `name`, and whose main
+/// thread has the name of `program`.
+fn explained(name: &str, program: &str) -> String {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join(program);
+    symlink("/bin/sh", &path).unwrap();
+    let mut shell = Command::new(path)
+        .arg0(name)
+        .args(["-c", "read line"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = i32::try_from(shell.id()).unwrap();
+    // In the middle of an exec there is no command line.
+    while Facts::read(pid).unwrap().argv0.is_none() {
+        thread::yield_now();
+    }
+    let opts = RulesOpts {
+        dirs: vec![PathBuf::from(INSTALLED)],
+        no_rules: true,
+    };
+    let text = command::explain(pid, &opts).unwrap();
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+    text.lines().last().unwrap().to_owned()
+}
+
+#[test]
+fn explain_says_what_the_rules_of_a_distribution_say_together() {
+    for name in [
+        "dbus-broker",
+        "/usr/bin/dbus-daemon",
+        "/usr/lib/xdg-desktop-portal",
+        "waybar",
+        "/home/anna/.local/share/Steam/ubuntu12_32/steam",
+        "/opt/heroic/heroic",
+    ] {
+        assert_eq!(explained(name, "sh"), "together: nothing", "{name}");
+    }
+    for name in [
+        "/usr/bin/sddm",
+        "sshd",
+        "qemu-system-x86_64",
+        "C:\\windows\\system32\\explorer.exe",
+    ] {
+        assert_eq!(explained(name, "sh"), "together: at most batch", "{name}");
+    }
+    // Each AppImage has a program of the same name in it.
+    let name = "/home/anna/Puzzle.AppImage";
+    assert_eq!(explained(name, "AppRun"), "no rule matches");
+}
+
 #[test]
 fn ananicy_takes_the_name_that_says_most() {
     let rules = Dirs::new(&[&[(
@@ -284,7 +373,7 @@ fn ananicy_takes_the_name_that_says_most() {
         "\
 { \"name\": \"a-rather-long-name-of-a-game.exe\", \"type\": \"Game\" }
 { \"name\": \"wine64-preloader\", \"type\": \"BG_CPUIO\" }
-{ \"name\": \"main\", \"type\": \"Service\" }
+{ \"name\": \"main\", \"type\": \"BG_CPU\" }
 ",
     )]])
     .rules();

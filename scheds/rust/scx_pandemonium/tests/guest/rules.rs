@@ -18,7 +18,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ use crate::agent;
 use crate::ours::{OURS, tasks_of};
 use crate::support::telemetry::Stats;
 use crate::support::told::Told;
-use crate::support::work::{act, fork, join, set_name, spawn, wait_for};
+use crate::support::work::{act, fork, join, set_name, sleep_until, spawn, wait_for};
 use crate::support::{crowd, kernels};
 
 /// The agent's request; see support/agent.rs.
@@ -266,6 +266,112 @@ fn a_program_of_half_the_weight_gets_half_the_time() -> Result<()> {
         (ratio / WEIGHTS_RATIO - 1.0).abs() <= WEIGHTS_TOLERANCE,
         || format!("the ratio is {ratio:.2}, due are {WEIGHTS_RATIO}"),
     )?;
+    told.check_stops()
+}
+
+const MESSAGE_PERIOD: Duration = Duration::from_millis(1);
+/// Messages until both threads are known.
+const NR_FIRST_MESSAGES: usize = 200;
+
+/// What the words behind `messages` ask for.
+pub fn messages(words: &[&str]) -> Result<String> {
+    let [seconds] = words else {
+        bail!("messages SECONDS");
+    };
+    let began_at = Instant::now();
+    let ends_at = began_at + Duration::from_secs_f64(seconds.parse()?);
+    let (mut our_ear, mut their_mouth) = std::io::pipe()?;
+    let (mut their_ear, mut our_mouth) = std::io::pipe()?;
+    let sent_at_ns = Arc::new(AtomicU64::new(0));
+    let now_ns = move || began_at.elapsed().as_nanos() as u64;
+    // The pipe says that it is there, so the time of its sending is as well.
+    let sent = sent_at_ns.clone();
+    let partner = spawn("receiver", move || {
+        let mut took_ns = Vec::new();
+        while their_ear.read(&mut [0])? > 0 {
+            took_ns.push(now_ns() - sent.load(Ordering::SeqCst));
+            sent.store(now_ns(), Ordering::SeqCst);
+            their_mouth.write_all(&[0])?;
+        }
+        Ok(took_ns)
+    })?;
+    let sender = spawn("sender", move || {
+        let mut took_ns = Vec::new();
+        let mut due_at = began_at;
+        while due_at < ends_at {
+            sleep_until(due_at);
+            sent_at_ns.store(now_ns(), Ordering::SeqCst);
+            our_mouth.write_all(&[0])?;
+            our_ear.read_exact(&mut [0])?;
+            took_ns.push(now_ns() - sent_at_ns.load(Ordering::SeqCst));
+            due_at = Instant::now().max(due_at + MESSAGE_PERIOD);
+        }
+        drop(our_mouth);
+        Ok(took_ns)
+    })?;
+    let known = |took_ns: Vec<u64>| took_ns.into_iter().skip(NR_FIRST_MESSAGES);
+    let mut took_ns: Vec<u64> = known(join(sender)?).collect();
+    took_ns.extend(known(join(partner)?));
+    took_ns.sort_unstable();
+    let longest_ns = took_ns.last().context("no messages")?;
+    let p99_ns = took_ns[took_ns.len() * 99 / 100];
+    Ok(format!(
+        "{} {} {}",
+        took_ns.len(),
+        p99_ns / 1000,
+        longest_ns / 1000
+    ))
+}
+
+/// Rules in the form in which a distribution installs them, as the unit tests have.
+const INSTALLED: [(&str, &str); 2] = [
+    (
+        "00-types.types",
+        include_str!("../../src/rules/testdata/ananicy.d/00-types.types"),
+    ),
+    (
+        "session.rules",
+        include_str!("../../src/rules/testdata/ananicy.d/rules/session.rules"),
+    ),
+];
+
+/// The same program beside the same hogs, without those rules and with them.
+const MESSAGES_SCRIPT: &str = r#"
+for key in without with; do
+	rules=
+	[ $key = without ] || rules='--rules /tmp/installed'
+	begin --no-rules --no-procdb $rules
+	agent crowd 3 'hog*16' >/dev/null &
+	crowd=$!
+	sleep 0.5
+	fact $key $(agent as dbus-broker messages 2)
+	wait $crowd || give_up 'the crowd failed'
+	stop INT
+done
+"#;
+
+/// Messages in each direction, fewer where one is late.
+const NR_MESSAGES_MIN: u64 = 2_000;
+const MESSAGE_P99_MAX_US: u64 = 200;
+
+#[test]
+fn messages_of_a_service_are_as_fast_with_the_rules_of_a_distribution() -> Result<()> {
+    let mut script = "mkdir -p /tmp/installed\n".to_owned();
+    for (name, text) in INSTALLED {
+        script += &format!("cat >/tmp/installed/{name} <<'EOF'\n{text}EOF\n");
+    }
+    script += MESSAGES_SCRIPT;
+    let told = OURS.flat(&kernels::first()?, 4)?.run(&script)?;
+    for key in ["without", "with"] {
+        let [nr, p99_us, longest_us] = told.numbers(key)?;
+        println!("{key} rules: {nr} messages, p99 {p99_us} us, longest {longest_us} us");
+        told.check(nr >= NR_MESSAGES_MIN, || {
+            format!("{nr} messages {key} rules")
+        })?;
+        told.check(p99_us <= MESSAGE_P99_MAX_US, || {
+            format!("{p99_us} us {key} rules (p99), more than {MESSAGE_P99_MAX_US}")
+        })?;
+    }
     told.check_stops()
 }
 
