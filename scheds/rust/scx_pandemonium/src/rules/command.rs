@@ -70,7 +70,7 @@ fn check(dirs: &[PathBuf]) -> Result<(String, usize)> {
         .iter()
         .map(|problem| format!("{problem}\n"))
         .collect();
-    for dir in dirs {
+    for dir in dirs.into_iter().map(|dir| dir.path) {
         let nr_files = rules.files.iter().filter(|path| path.starts_with(&dir));
         let what = match (dir.exists(), nr_files.count()) {
             (false, _) => "does not exist".to_owned(),

@@ -45,41 +45,62 @@ pub enum Kind {
     Ananicy,
 }
 
+/// A directory of rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dir {
+    pub path: PathBuf,
+    /// The home of the user whose rules are there, if they are one's own.
+    pub home: Option<PathBuf>,
+}
+
 /// A file with rules.
 #[derive(Debug)]
 pub struct Found {
     pub path: PathBuf,
     pub kind: Kind,
+    /// That of its directory.
+    pub home: Option<PathBuf>,
 }
 
 /// The directories that are read unless that is turned off, the one that wins
 /// last. They need not exist.
-pub fn usual_directories() -> Vec<PathBuf> {
-    let system = [ANANICY_DIR].iter().chain(SYSTEM_DIRS).map(PathBuf::from);
-    let user = user_settings().map(|dir| dir.join(USER_DIR));
-    system.chain(user).collect()
+pub fn usual_directories() -> Vec<Dir> {
+    let system = [ANANICY_DIR].iter().chain(SYSTEM_DIRS);
+    let system = system.map(|path| Dir {
+        path: PathBuf::from(path),
+        home: None,
+    });
+    let user = settings_of(|name| env::var_os(name)).map(|dir| dir.join(USER_DIR));
+    system.chain(user.map(of_user)).collect()
 }
 
-/// The directory of settings of the user who started this program, be it by a program
-/// that makes it root's.
-fn user_settings() -> Option<PathBuf> {
-    settings_of(|name| env::var_os(name))
+/// A directory of the user who started this program, be it by a program that makes it
+/// root's.
+pub fn of_user(path: PathBuf) -> Dir {
+    let home = home_of(&|name: &str| env::var_os(name));
+    // The kernel has the paths of programs without links.
+    let home = home.map(|home| home.canonicalize().unwrap_or(home));
+    Dir { path, home }
 }
 
-/// The same, by the environment that `variable` gives.
+/// The home of that user, by the environment that `variable` gives.
+fn home_of(variable: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    match user_behind(variable) {
+        Some(user) => Some(user.dir).filter(|home| home::is_usable(home)),
+        None => home::directory(variable("HOME")),
+    }
+}
+
+/// The directory of settings of that user.
 fn settings_of(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if let Some(dir) = home::directory(variable("XDG_CONFIG_HOME")) {
         return Some(dir);
     }
-    let home = match user_behind(&variable) {
-        Some(user) => Some(user.dir).filter(|home| home::is_usable(home)),
-        None => home::directory(variable("HOME")),
-    };
-    home.map(|home| home.join(".config"))
+    home_of(&variable).map(|home| home.join(".config"))
 }
 
 /// The user who started this program by sudo, pkexec or doas.
-fn user_behind(variable: impl Fn(&str) -> Option<OsString>) -> Option<User> {
+fn user_behind(variable: &impl Fn(&str) -> Option<OsString>) -> Option<User> {
     let by_uid = |name: &&str| {
         let uid = variable(name)?.to_str()?.parse().ok()?;
         User::from_uid(Uid::from_raw(uid)).ok().flatten()
@@ -106,19 +127,24 @@ fn kind(path: &Path) -> Option<Kind> {
 }
 
 /// The files with rules in `dir` and below, by name.
-pub fn find(dir: &Path, problems: &mut Vec<Problem>) -> Vec<Found> {
+pub fn find(dir: &Dir, problems: &mut Vec<Problem>) -> Vec<Found> {
     let mut found = Vec::new();
-    if !dir.exists() {
+    if !dir.path.exists() {
         return found;
     }
-    let mut walk = WalkDir::new(dir)
+    let mut walk = WalkDir::new(&dir.path)
         .follow_links(true)
         .max_depth(DEPTH_MAX)
         .sort_by_file_name()
         .into_iter();
     while let Some(entry) = walk.next() {
-        match entry.map_err(|err| describe(dir, &err)).and_then(look) {
-            Ok(Some(file)) => found.push(file),
+        let file = entry.map_err(|err| describe(&dir.path, &err));
+        match file.and_then(look) {
+            Ok(Some((path, kind))) => found.push(Found {
+                path,
+                kind,
+                home: dir.home.clone(),
+            }),
             Ok(None) => {}
             Err((problem, is_directory)) => {
                 problems.push(problem);
@@ -145,13 +171,13 @@ fn describe(dir: &Path, err: &walkdir::Error) -> (Problem, bool) {
 
 /// The file of an entry, if it has rules by its name; a directory of such a name
 /// is a problem.
-fn look(entry: DirEntry) -> Result<Option<Found>, (Problem, bool)> {
+fn look(entry: DirEntry) -> Result<Option<(PathBuf, Kind)>, (Problem, bool)> {
     let Some(kind) = kind(entry.path()) else {
         return Ok(None);
     };
     let path = entry.path().to_owned();
     if !entry.file_type().is_dir() {
-        return Ok(Some(Found { path, kind }));
+        return Ok(Some((path, kind)));
     }
     if entry.depth() == 0 {
         return Ok(None);

@@ -18,6 +18,7 @@
 mod ananicy;
 pub mod command;
 mod files;
+mod lint;
 pub mod pattern;
 mod process;
 pub mod programs;
@@ -36,8 +37,8 @@ use log::{info, warn};
 
 use crate::hint::Hint;
 use crate::rules::ananicy::Ananicy;
-use crate::rules::files::{Found, Kind};
-use crate::rules::toml_file::Rule;
+use crate::rules::files::{Dir, Found, Kind};
+use crate::rules::toml_file::{Origin, Rule};
 use crate::text::printable;
 
 pub use crate::rules::process::Facts;
@@ -57,7 +58,7 @@ struct Place {
     line: u32,
 }
 
-/// Something in a rules directory that cannot be used.
+/// Something in a rules directory that cannot be used, or never matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     path: PathBuf,
@@ -104,7 +105,7 @@ pub struct Rules {
 
 impl Rules {
     /// Read the rules of `dirs`, in this order. One that is missing has none.
-    pub fn read(dirs: &[PathBuf]) -> (Rules, Vec<Problem>) {
+    pub fn read(dirs: &[Dir]) -> (Rules, Vec<Problem>) {
         let mut rules = Rules::default();
         let mut problems = Vec::new();
         let found: Vec<Found> = dirs
@@ -153,9 +154,12 @@ impl Rules {
             problems.push(Problem { path, line, what });
         };
         match found.kind {
-            Kind::Toml => self
-                .rules
-                .extend(toml_file::parse(&text, file, &mut report)),
+            Kind::Toml => {
+                let home = found.home.as_deref();
+                let origin = Origin { file, home };
+                let rules = toml_file::parse(&text, origin, &mut report);
+                self.rules.extend(rules);
+            }
             Kind::Ananicy => self.ananicy.parse(&text, file, &mut report),
         }
     }
@@ -260,7 +264,7 @@ impl RulesOpts {
     /// # Errors
     ///
     /// If one that was asked for is none.
-    pub fn directories(&self) -> Result<Vec<PathBuf>> {
+    fn directories(&self) -> Result<Vec<Dir>> {
         let mut dirs = if self.no_rules {
             Vec::new()
         } else {
@@ -268,7 +272,7 @@ impl RulesOpts {
         };
         for dir in &self.dirs {
             ensure!(dir.is_dir(), "{} is not a directory", dir.display());
-            dirs.push(dir.clone());
+            dirs.push(files::of_user(dir.clone()));
         }
         Ok(dirs)
     }

@@ -1,5 +1,8 @@
 //! What a rule compares: a text, or with a `*` at its end the beginning of one.
 
+use std::fmt;
+use std::path::Path;
+
 use serde::Deserialize;
 
 /// Bytes of a pattern: that of a path of Linux, the longest of them.
@@ -50,8 +53,35 @@ impl Pattern {
         }
     }
 
+    /// What it begins with, or is.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether more may follow.
+    pub fn is_prefix(&self) -> bool {
+        self.is_prefix
+    }
+
+    /// Put `home` in place of a `~` that stands for it.
+    pub fn expand(&mut self, home: &Path) {
+        let below = self.text.strip_prefix("~/");
+        let whole = below.and_then(|below| Some(format!("{}/{below}", home.to_str()?)));
+        if let Some(whole) = whole {
+            self.text = whole;
+        }
+    }
+
     /// The text that it matches, if that is one only.
     pub fn whole(&self) -> Option<&str> {
         (!self.is_prefix).then_some(self.text.as_str())
+    }
+}
+
+impl fmt::Display for Pattern {
+    /// As it is written.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let star = if self.is_prefix { "*" } else { "" };
+        write!(out, "{:?}", format!("{}{star}", self.text))
     }
 }

@@ -62,8 +62,8 @@ impl Dirs {
     }
 
     fn read(&self) -> (Rules, Vec<Problem>) {
-        let paths: Vec<PathBuf> = self.0.iter().map(|dir| dir.path().to_owned()).collect();
-        Rules::read(&paths)
+        let dirs: Vec<Dir> = self.0.iter().map(|dir| foreign(dir.path())).collect();
+        Rules::read(&dirs)
     }
 
     /// Read what has no problems.
@@ -71,6 +71,14 @@ impl Dirs {
         let (rules, problems) = self.read();
         assert_eq!(problems, []);
         rules
+    }
+}
+
+/// A directory that is no user's.
+fn foreign(path: impl Into<PathBuf>) -> Dir {
+    Dir {
+        path: path.into(),
+        home: None,
     }
 }
 
@@ -116,7 +124,7 @@ fn each_condition_of_a_rule_must_hold() {
         ("name = \"game\"", "name = \"gam\""),
         ("name = \"ga*\"", "name = \"gx*\""),
         ("name = [\"x\", \"game\"]", "name = [\"x\", \"y\"]"),
-        ("path = \"/usr/bin/game\"", "path = \"/usr/bin\""),
+        ("path = \"/usr/bin/game\"", "path = \"/usr/bin/gam\""),
         ("path = \"/usr/*\"", "path = \"/opt/*\""),
         ("cgroup = \"/user.slice\"", "cgroup = \"/user\""),
         (
@@ -287,7 +295,7 @@ const INSTALLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rules/testdata
 /// class does, and types of what needs much, unless the same rule contradicts.
 #[test]
 fn rules_of_a_distribution_cap_what_they_say_is_background() {
-    let (rules, problems) = Rules::read(&[PathBuf::from(INSTALLED)]);
+    let (rules, problems) = Rules::read(&[foreign(INSTALLED)]);
     assert_eq!(problems, []);
     for (name, hint) in [
         ("dbus-broker", Hint::default()),
@@ -567,6 +575,151 @@ fn a_wrong_rule_is_reported_with_its_line_and_costs_no_other() {
     }
 }
 
+/// Each kind of pattern that can never match is named with what to write instead, and
+/// the rule counts all the same: another of its patterns may match.
+#[test]
+fn a_pattern_that_never_matches_is_named_with_what_to_write_instead() {
+    let long = "x".repeat(256);
+    let dir = tempdir().unwrap();
+    let at = |name: &str| format!("{}/{name}", dir.path().display());
+    fs::write(at("program"), "\x7fELF").unwrap();
+    fs::write(at("a-rather-long-script"), "#!/bin/sh\n").unwrap();
+    fs::create_dir(at("games")).unwrap();
+    symlink("program", at("link")).unwrap();
+    symlink("games", at("linked")).unwrap();
+    let cases = [
+        // Names.
+        (
+            "name = '/usr/bin/x'".to_owned(),
+            "write name = \"x\" or path = \"/usr/bin/x\"".to_owned(),
+        ),
+        ("name = '/opt/*'".into(), "write path = \"/opt/*\"".into()),
+        ("name = '~/games/x'".into(), "write name = \"x\"".into()),
+        ("name = './x'".into(), "write name = \"x\"".into()),
+        (
+            "name = 'C:\\Games\\x.exe'".into(),
+            "write name = \"x.exe\"".into(),
+        ),
+        ("name = 'C:/Games/x*'".into(), "write name = \"x*\"".into()),
+        (
+            "name = 'C:\\Games\\*'".into(),
+            "write the names of the programs there".into(),
+        ),
+        (
+            "name = 'share/games/of-mine/x'".into(),
+            "write name = \"x\"".into(),
+        ),
+        ("name = 'x '".into(), "write name = \"x\"".into()),
+        ("name = ' x*'".into(), "write name = \"x*\"".into()),
+        (format!("name = '{long}'"), "more than 255 bytes".into()),
+        // Paths.
+        ("path = '~/games/x'".into(), "write the whole path".into()),
+        (
+            "path = '~anna/games/x'".into(),
+            "write the whole path".into(),
+        ),
+        ("path = 'games/x'".into(), "write the whole path".into()),
+        ("path = '$HOME/x'".into(), "write the whole path".into()),
+        (
+            "path = 'C:\\Games\\x.exe'".into(),
+            "write name = \"x.exe\"".into(),
+        ),
+        ("path = '/opt/x '".into(), "write path = \"/opt/x\"".into()),
+        (
+            "path = '/opt/y/'".into(),
+            "write path = \"/opt/y/*\"".into(),
+        ),
+        (
+            "path = '/opt//a/../x'".into(),
+            "write path = \"/opt/x\"".into(),
+        ),
+        (
+            "path = '/opt/./no/*'".into(),
+            "write path = \"/opt/no/*\"".into(),
+        ),
+        (
+            format!("path = '{}'", at("link")),
+            format!("write path = \"{}\"", at("program")),
+        ),
+        (
+            format!("path = '{}'", at("linked/*")),
+            format!("write path = \"{}\"", at("games/*")),
+        ),
+        (
+            format!("path = '{}'", at("games")),
+            format!("write path = \"{}\"", at("games/*")),
+        ),
+        (
+            format!("path = '{}'", at("a-rather-long-script")),
+            "write name = \"a-rather-long-s\"".into(),
+        ),
+        // Cgroups.
+        (
+            "cgroup = '/sys/fs/cgroup/user.slice'".into(),
+            "write cgroup = \"/user.slice\"".into(),
+        ),
+        (
+            "cgroup = '/user.slice '".into(),
+            "write cgroup = \"/user.slice\"".into(),
+        ),
+        ("cgroup = '/a/../b'".into(), "write cgroup = \"/b\"".into()),
+    ];
+    for (condition, advice) in cases {
+        let text = format!("[[rule]]\nweight_pct = 50\n{condition}\n");
+        let problems = problems_of("x.toml", &text);
+        assert_eq!(problems.len(), 1, "{condition}: {problems:?}");
+        assert!(problems[0].starts_with("x.toml:3: "), "{problems:?}");
+        assert!(
+            problems[0].contains(" never matches: ") && problems[0].ends_with(&advice),
+            "{condition}: {problems:?}"
+        );
+    }
+    for condition in [
+        "name = 'kworker/*'",
+        "name = 'postgres: *'",
+        "name = 'Web Content'",
+        "path = '/o*'",
+        "path = '/opt/games/.*'",
+        "path = '/no/such/file'",
+        "cgroup = '/user.slice/'",
+    ] {
+        let text = format!("[[rule]]\n{condition}\nweight_pct = 50\n");
+        assert_eq!(problems_of("x.toml", &text), Vec::<String>::new());
+    }
+    let text = "[[rule]]\nname = ['/usr/bin/x', 'game']\nweight_pct = 50\n";
+    assert_eq!(problems_of("x.toml", text).len(), 1);
+    let (rules, _) = Dirs::new(&[&[("x.toml", text)]]).read();
+    assert_eq!(rules.hint(&program("game")).weight_pct, Some(50));
+}
+
+#[test]
+fn a_tilde_is_the_home_of_the_user_whose_rules_these_are() {
+    let dirs = Dirs::new(&[&[(
+        "x.toml",
+        "[[rule]]\npath = ['~/games/*', '~/x']\nweight_pct = 50\n",
+    )]]);
+    let own = Dir {
+        home: Some(PathBuf::from("/home/anna")),
+        ..foreign(dirs.first())
+    };
+    let (rules, problems) = Rules::read(&[own]);
+    assert_eq!(problems, []);
+    for (exe, pct) in [
+        ("/home/anna/games/y", Some(50)),
+        ("/home/anna/x", Some(50)),
+        ("/home/bert/x", None),
+    ] {
+        let facts = Facts {
+            exe: Some(exe.to_owned()),
+            ..program("game")
+        };
+        assert_eq!(rules.hint(&facts).weight_pct, pct, "{exe}");
+    }
+    // Those of the machine are nobody's.
+    let usual = files::usual_directories();
+    assert!(usual[..3].iter().all(|dir| dir.home.is_none()));
+}
+
 /// Put one thing that is no file with rules beside a good file. Each costs one
 /// warning and nothing else.
 #[test]
@@ -670,13 +823,13 @@ fn of_very_many_problems_the_first_are_told_with_their_lines() {
 #[test]
 fn a_missing_directory_has_no_rules_and_one_that_was_asked_for_must_exist() {
     let missing = PathBuf::from("/no/such/directory");
-    let (rules, problems) = Rules::read(std::slice::from_ref(&missing));
+    let (rules, problems) = Rules::read(&[foreign(missing.as_path())]);
     assert!(rules.is_empty() && problems.is_empty());
     let mut opts = RulesOpts {
         dirs: Vec::new(),
         no_rules: true,
     };
-    assert_eq!(opts.directories().unwrap(), Vec::<PathBuf>::new());
+    assert_eq!(opts.directories().unwrap(), []);
     opts.dirs.push(missing);
     assert!(load(&opts).is_err());
 }
@@ -728,7 +881,11 @@ fn digest(kind: Kind, text: &str) {
         nr_reports += 1;
     };
     match kind {
-        Kind::Toml => rules.rules = toml_file::parse(text, 0, &mut report),
+        Kind::Toml => {
+            let home = Some(Path::new("/home/anna"));
+            let origin = Origin { file: 0, home };
+            rules.rules = toml_file::parse(text, origin, &mut report);
+        }
         Kind::Ananicy => rules.ananicy.parse(text, 0, &mut report),
     }
     rules.index();

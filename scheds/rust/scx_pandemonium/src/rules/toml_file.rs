@@ -20,6 +20,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use nix::unistd::User;
 use serde::de::{self, IntoDeserializer, SeqAccess, Visitor};
@@ -28,7 +29,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::pattern::Pattern;
-use super::{Facts, NICE, Place};
+use super::{Facts, NICE, Place, lint};
 use crate::hint::{Hint, Tier};
 
 /// By what a weight may be multiplied, in percent: no more than the kernel's ten
@@ -42,14 +43,10 @@ const RULE_KEY: &str = "rule";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    #[serde(default)]
-    name: OneOrMore<Pattern>,
-    #[serde(default)]
-    path: OneOrMore<Pattern>,
-    #[serde(default)]
-    cgroup: OneOrMore<CgroupPath>,
-    #[serde(default)]
-    user: OneOrMore<UserId>,
+    name: Option<Spanned<OneOrMore<Pattern>>>,
+    path: Option<Spanned<OneOrMore<Pattern>>>,
+    cgroup: Option<Spanned<OneOrMore<CgroupPath>>>,
+    user: Option<OneOrMore<UserId>>,
     nice: Option<NiceLevels>,
     least_tier: Option<Tier>,
     greatest_tier: Option<Tier>,
@@ -57,19 +54,13 @@ struct Written {
     confine: Option<bool>,
 }
 
-/// One value or a list of them; `None` if the key is absent.
-struct OneOrMore<T>(Option<Vec<T>>);
-
-impl<T> Default for OneOrMore<T> {
-    fn default() -> Self {
-        OneOrMore(None)
-    }
-}
+/// One value or a list of them.
+struct OneOrMore<T>(Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let values = deserializer.deserialize_any(ValuesVisitor(PhantomData))?;
-        Ok(OneOrMore(Some(values)))
+        Ok(OneOrMore(values))
     }
 }
 
@@ -261,8 +252,24 @@ impl Rule {
     }
 }
 
-/// The rules of a file; what is wrong with it is reported.
-pub fn parse(text: &str, file: u32, report: &mut impl FnMut(Option<u32>, String)) -> Vec<Rule> {
+/// The file that rules stand in.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// Its index in [`super::Rules::files`].
+    pub file: u32,
+    /// What a `~` in it stands for.
+    pub home: Option<&'a Path>,
+}
+
+/// Something to say about a rule: where in the text, if not at its beginning.
+type Remark = (Option<usize>, String);
+
+/// The rules of a file; what is wrong with it, and what never matches, is reported.
+pub fn parse(
+    text: &str,
+    origin: Origin<'_>,
+    report: &mut impl FnMut(Option<u32>, String),
+) -> Vec<Rule> {
     let table = match DeTable::parse(text) {
         Ok(table) => table.into_inner(),
         Err(err) => {
@@ -279,12 +286,12 @@ pub fn parse(text: &str, file: u32, report: &mut impl FnMut(Option<u32>, String)
             DeValue::Array(values) if key.get_ref() == RULE_KEY => {
                 for value in values {
                     let line = lines.of(value.span().start);
-                    match read_rule(value, Place { file, line }) {
+                    let mut remark = |(at, what): Remark| {
+                        report(Some(at.map_or(line, |at| lines.of(at))), what);
+                    };
+                    match read_rule(value, origin, line, &mut remark) {
                         Ok(rule) => rules.push(rule),
-                        Err((at, what)) => {
-                            let line = at.map_or(line, |at| lines.of(at));
-                            report(Some(line), what);
-                        }
+                        Err(wrong) => remark(wrong),
                     }
                 }
             }
@@ -297,25 +304,61 @@ pub fn parse(text: &str, file: u32, report: &mut impl FnMut(Option<u32>, String)
     rules
 }
 
-/// The rule of one table, or where in the text and why there is none.
-fn read_rule(value: Spanned<DeValue<'_>>, place: Place) -> Result<Rule, (Option<usize>, String)> {
+/// The patterns of a key, each of which may have something to say about it.
+fn patterns<T>(
+    written: Option<Spanned<OneOrMore<T>>>,
+    lint: impl Fn(&T) -> Option<String>,
+    remark: &mut impl FnMut(Remark),
+) -> Option<Vec<T>> {
+    let written = written?;
+    let at = written.span().start;
+    let OneOrMore(patterns) = written.into_inner();
+    for what in patterns.iter().filter_map(lint) {
+        remark((Some(at), what));
+    }
+    Some(patterns)
+}
+
+/// The paths of a key, with the home of the user who wrote them.
+fn with_home(
+    written: Option<Spanned<OneOrMore<Pattern>>>,
+    home: Option<&Path>,
+) -> Option<Spanned<OneOrMore<Pattern>>> {
+    let mut written = written?;
+    if let Some(home) = home {
+        let OneOrMore(patterns) = written.get_mut();
+        patterns.iter_mut().for_each(|pattern| pattern.expand(home));
+    }
+    Some(written)
+}
+
+/// The rule of line `line`, or where in the text and why there is none.
+fn read_rule(
+    value: Spanned<DeValue<'_>>,
+    origin: Origin<'_>,
+    line: u32,
+    remark: &mut impl FnMut(Remark),
+) -> Result<Rule, Remark> {
     if !value.get_ref().is_table() {
         return Err((None, format!("a rule is a table: [[{RULE_KEY}]]")));
     }
     let written = Written::deserialize(ValueDeserializer::from(value))
         .map_err(|err| (err.span().map(|span| span.start), message(&err)))?;
     let rule = Rule {
-        place,
+        place: Place {
+            file: origin.file,
+            line,
+        },
         hint: Hint {
             least_tier: written.least_tier,
             greatest_tier: written.greatest_tier,
             weight_pct: written.weight_pct.map(|pct| pct.0),
             confine: written.confine,
         },
-        names: written.name.0,
-        paths: written.path.0,
-        cgroups: written.cgroup.0,
-        users: written.user.0,
+        names: patterns(written.name, lint::name, remark),
+        paths: patterns(with_home(written.path, origin.home), lint::path, remark),
+        cgroups: patterns(written.cgroup, |path| lint::cgroup(&path.0), remark),
+        users: written.user.map(|OneOrMore(users)| users),
         nice: written.nice,
     };
     let is_for_all = rule.names.is_none()
