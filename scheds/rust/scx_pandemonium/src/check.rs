@@ -16,7 +16,7 @@ use scx_utils::compat;
 
 use crate::cpufreq::LISTENER;
 use crate::text::printable;
-use crate::{cpufreq, output, refusal, scheduler, waker};
+use crate::{cpufreq, held, output, refusal, rules, scheduler, waker};
 
 /// What the kernel says of its scheduling class.
 pub const SCHED_EXT: &str = "/sys/kernel/sched_ext";
@@ -33,6 +33,9 @@ const NO_TYPES: &str = "the kernel has no type information: boot one with CONFIG
 
 /// What our own scheduler is called in sched_ext.
 const OPS_NAME: &str = "pandemonium";
+
+/// Programs that are told of: what one of them was, often all that it started is.
+const NR_HELD_MAX: usize = 8;
 
 /// The program of ananicy that distributions install.
 const ANANICY_COMM: &str = "ananicy-cpp";
@@ -91,6 +94,8 @@ struct Facts {
     driver: String,
     governors: BTreeSet<String>,
     has_ananicy: bool,
+    /// About programs that are held in batch though they are known to be more.
+    held: Vec<String>,
 }
 
 /// Checks that the files of the kernel can be seen, and its type information, without
@@ -206,6 +211,7 @@ impl Facts {
                 .unwrap_or_default(),
             governors: of_policies("scaling_governor"),
             has_ananicy: runs(ANANICY_COMM),
+            held: held::programs(&rules::usual()),
         }
     }
 
@@ -223,6 +229,7 @@ impl Facts {
             findings.push(self.other());
         }
         findings.extend([self.frequency(), self.ananicy()]);
+        findings.extend(self.priorities());
         findings
     }
 
@@ -326,6 +333,15 @@ impl Facts {
         let text = "runs and changes nice levels, which are honoured; its rules are read as well, \
                     without their nice levels";
         note("ananicy", text)
+    }
+
+    fn priorities(&self) -> Vec<Finding> {
+        if self.held.is_empty() {
+            let text = "no compositor and no game is held in batch";
+            return vec![ok("priority", text)];
+        }
+        let held = self.held.iter().take(NR_HELD_MAX);
+        held.map(|text| note("priority", text)).collect()
     }
 }
 
@@ -472,9 +488,11 @@ mod tests {
         let facts = Facts {
             governors: BTreeSet::from(["powersave".to_owned()]),
             has_ananicy: true,
+            held: vec!["weston (431) runs in SCHED_IDLE".to_owned()],
             ..good()
         };
-        let notes = [(Verdict::Note, "frequency"), (Verdict::Note, "ananicy")];
+        let subjects = ["frequency", "ananicy", "priority"];
+        let notes = subjects.map(|subject| (Verdict::Note, subject));
         assert_eq!(verdicts(&facts), notes);
     }
 }

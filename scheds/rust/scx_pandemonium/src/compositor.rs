@@ -112,6 +112,14 @@ impl CommPattern {
         self.text.len() > self.name.len() + usize::from(self.is_prefix)
     }
 
+    /// Whether `comm`, as the kernel keeps it, is such a name.
+    fn matches(&self, comm: &str) -> bool {
+        match self.is_prefix {
+            true => comm.as_bytes().starts_with(&self.name),
+            false => comm.as_bytes() == self.name,
+        }
+    }
+
     /// The pattern as BPF compares it. The mask of a whole name covers the 0
     /// behind it; what the kernel leaves behind that is not looked at.
     fn to_bpf(&self) -> comm_pattern {
@@ -134,6 +142,12 @@ fn words(bytes: &[u8; COMM_LEN]) -> [u64; 2] {
         *word = u64::from_ne_bytes(*bytes);
     }
     words
+}
+
+/// Whether a process of this name, as the kernel keeps it, draws the screen.
+pub fn is_known(comm: &str) -> bool {
+    let mut known = KNOWN.iter().filter_map(|name| name.parse().ok());
+    known.any(|pattern: CommPattern| pattern.matches(comm))
 }
 
 /// The names that are known and those of `more`, as BPF compares them.
@@ -176,9 +190,13 @@ mod tests {
     }
 
     fn matches(pattern: &str, name: &str) -> bool {
-        let pattern = pattern.parse::<CommPattern>().unwrap().to_bpf();
+        let pattern = pattern.parse::<CommPattern>().unwrap();
+        let kept = &name[..name.len().min(NAME_LEN_MAX)];
+        let is_said = pattern.matches(kept);
+        let pattern = pattern.to_bpf();
         let is_match = policy::comm_matches(&pattern, comm(name, 0));
         assert_eq!(is_match, policy::comm_matches(&pattern, comm(name, 0xff)));
+        assert_eq!(is_match, is_said);
         is_match
     }
 

@@ -78,6 +78,9 @@ pub struct Hint {
     /// Its tasks are of this tier at least; a task that works for long is not
     /// above interactive by this.
     pub least_tier: Option<Tier>,
+    /// That counts at nice levels above 0 and in SCHED_IDLE as well: its tasks are
+    /// served as if they were of nice 0.
+    pub ignores_nice: bool,
     /// Its tasks are of this tier at most.
     pub greatest_tier: Option<Tier>,
     /// By what the weight of its tasks is multiplied, in percent, 10..=1000.
@@ -114,7 +117,7 @@ impl Hint {
                 Source::Rule => hint_source_HINT_RULE,
             },
             is_confined: self.confine.unwrap_or_default().into(),
-            reserved: 0,
+            ignores_nice: (self.ignores_nice && self.least_tier > Some(Tier::Batch)).into(),
             avg_runtime_ns: 0,
         }
     }
@@ -124,6 +127,10 @@ impl Hint {
     pub fn then(self, later: Hint) -> Hint {
         let mut hint = Hint {
             least_tier: later.least_tier.or(self.least_tier),
+            ignores_nice: match later.least_tier {
+                Some(_) => later.ignores_nice,
+                None => self.ignores_nice,
+            },
             greatest_tier: later.greatest_tier.or(self.greatest_tier),
             weight_pct: later.weight_pct.or(self.weight_pct),
             confine: later.confine.or(self.confine),
@@ -143,7 +150,10 @@ impl Hint {
 impl fmt::Display for Hint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
-            self.least_tier.map(|tier| format!("at least {tier}")),
+            self.least_tier.map(|tier| match self.ignores_nice {
+                true => format!("at least {tier} at any nice level"),
+                false => format!("at least {tier}"),
+            }),
             self.greatest_tier.map(|tier| format!("at most {tier}")),
             self.weight_pct.map(|pct| format!("weight {pct}%")),
             self.confine.map(|is_confined| match is_confined {
@@ -167,8 +177,7 @@ mod tests {
         Hint {
             least_tier,
             greatest_tier,
-            weight_pct: None,
-            confine: None,
+            ..Hint::default()
         }
     }
 
@@ -207,6 +216,27 @@ mod tests {
         assert_eq!(half.least_tier, TIER_INTERACTIVE);
         assert_eq!(half.greatest_tier, TIER_INTERACTIVE);
         assert_eq!(half.weight_factor, intf_consts_HINT_FACTOR_ONE / 2);
+    }
+
+    #[test]
+    fn only_the_least_tier_that_counts_says_whether_nice_levels_do() {
+        let firm = Hint {
+            ignores_nice: true,
+            ..bounds(Some(Tier::Interactive), None)
+        };
+        let soft = bounds(Some(Tier::Interactive), None);
+        assert!(soft.then(firm).ignores_nice);
+        assert!(!firm.then(soft).ignores_nice);
+        assert!(
+            firm.then(bounds(None, Some(Tier::LatCritical)))
+                .ignores_nice
+        );
+        assert_eq!(firm.to_bpf(Source::Rule).ignores_nice, 1);
+        assert_eq!(soft.to_bpf(Source::Rule).ignores_nice, 0);
+        let capped = firm.then(bounds(None, Some(Tier::Batch)));
+        assert_eq!(capped.to_bpf(Source::Rule).ignores_nice, 0);
+        let text = firm.to_string();
+        assert_eq!(text, "at least interactive at any nice level");
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod exposition;
 mod foreign;
 #[cfg(test)]
 mod fuzz;
+mod held;
 mod hint;
 mod hist;
 mod home;

@@ -8,6 +8,7 @@
 //! (`src/bpf/policy/classify.h`).
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table, presets};
 use scx_stats_derive::{Stats, stat_doc};
@@ -18,6 +19,7 @@ use crate::bpf_intf::{
     tier_NR_TIERS, tier_TIER_BATCH, tier_TIER_INTERACTIVE, tier_reason_REASON_COMPOSITOR,
     tier_reason_REASON_KERNEL, tier_reason_REASON_MEMORY, tier_reason_REASON_RULE,
 };
+use crate::held::Held;
 use crate::text::printable;
 
 /// One task.
@@ -46,6 +48,10 @@ pub struct Task {
         desc = "What its tier goes by: behaviour, what it does; memory, what its program did; kernel or compositor, a part of these is not below; rule, rules bound it"
     )]
     pub tier_by: String,
+    #[stat(
+        desc = "What keeps it in batch whatever its tier is: nice, a nice level above 0; sched_idle, its policy; cgroup, cpu.idle; none"
+    )]
+    pub held_by: String,
     #[stat(desc = "Latency-criticality score, in wakeups/s * switches/s / ms")]
     pub score: u64,
     #[stat(desc = "Wakeups seen, up to the number from which the averages are trusted")]
@@ -88,6 +94,7 @@ impl Task {
             tier_ceiling: tier_name(row.tier_ceiling).to_owned(),
             hint: hint_name(row.hint_source).to_owned(),
             tier_by: reason_name(row.tier_reason).to_owned(),
+            held_by: held_name(row.held_by).to_owned(),
             score: row.score,
             age: row.age.into(),
             weight: row.weight.into(),
@@ -141,6 +148,25 @@ impl Tasks {
         }
     }
 
+    /// What to know about processes of the list that are held in batch though their
+    /// name or a rule says that they are more, a line for each.
+    pub fn notes(&self) -> Vec<String> {
+        let mut by_process: BTreeMap<i64, &Task> = BTreeMap::new();
+        let known = self.tasks.iter().filter(|task| task.tier_floor != BATCH);
+        for task in known.filter(|task| Held::of_name(&task.held_by).is_some()) {
+            let found = by_process.entry(task.tgid).or_insert(task);
+            // A process is called as its main thread is.
+            if task.pid == task.tgid {
+                *found = task;
+            }
+        }
+        let notes = by_process.into_iter().filter_map(|(tgid, task)| {
+            let held = Held::of_name(&task.held_by)?;
+            Some(held.note(&task.comm, tgid))
+        });
+        notes.take(NR_NOTES_MAX).collect()
+    }
+
     /// The list as a table of at most `nr_tasks_max` tasks, below a heading of
     /// one line.
     pub fn table(&self, nr_tasks_max: usize) -> String {
@@ -157,6 +183,9 @@ impl Tasks {
         lines.collect()
     }
 }
+
+/// Notes that are told with a table.
+const NR_NOTES_MAX: usize = 8;
 
 /// Spaces between two columns.
 const COLUMN_GAP: u16 = 2;
@@ -184,13 +213,21 @@ pub const HEADING: [(&str, CellAlignment); NR_COLUMNS] = [
 const TIER_NAMES: [&str; tier_NR_TIERS as usize] = ["batch", "interactive", "lat_critical"];
 const _: () = assert!(tier_TIER_BATCH == 0 && tier_TIER_INTERACTIVE == 1);
 
+/// The lowest tier's.
+const BATCH: &str = TIER_NAMES[tier_TIER_BATCH as usize];
+
 /// What a tier of the BPF half is called.
 pub fn tier_name(tier: tier) -> &'static str {
     TIER_NAMES.get(tier as usize).copied().unwrap_or("unknown")
 }
 
-/// Said of a program that is known by what its tasks do only.
+/// Said of a program that is known by what its tasks do only, and of a task that
+/// nothing keeps in batch.
 const NO_HINT: &str = "none";
+
+fn held_name(held_by: u32) -> &'static str {
+    Held::from_bpf(held_by).map_or(NO_HINT, Held::name)
+}
 
 const RULE: u32 = hint_source_HINT_RULE;
 const MEMORY: u32 = hint_source_HINT_MEMORY;
@@ -243,7 +280,9 @@ fn ms(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf_intf::tier_TIER_LAT_CRITICAL;
+    use crate::bpf_intf::{
+        held_by_HELD_BY_NICE, held_by_HELD_BY_SCHED_IDLE, tier_TIER_LAT_CRITICAL,
+    };
 
     fn row(pid: i32, tier: tier, score: u64, name: &[u8]) -> task_row {
         let mut row = task_row {
@@ -266,7 +305,7 @@ mod tests {
             own_weight: 2048,
             plain_weight: 512,
             charged_weight: 768,
-            reserved: 0,
+            held_by: 0,
             comm: [0; 16],
         };
         row.comm[..name.len()].copy_from_slice(name);
@@ -312,6 +351,31 @@ mod tests {
     fn what_a_cgroup_and_sleep_make_of_a_weight_is_in_percent() {
         let task = Task::new(&row(1, tier_TIER_INTERACTIVE, 0, b"one"));
         assert_eq!((task.group_pct, task.boost_pct), (25.0, 150.0));
+    }
+
+    #[test]
+    fn a_process_that_is_held_in_batch_though_it_is_known_is_named_once() {
+        let held = |pid, floor, name: &[u8]| task_row {
+            tgid: 7,
+            tier_floor: floor,
+            held_by: held_by_HELD_BY_SCHED_IDLE,
+            ..row(pid, floor, 0, name)
+        };
+        let mut niced = row(20, tier_TIER_BATCH, 0, b"cc1");
+        niced.held_by = held_by_HELD_BY_NICE;
+        let tasks = Tasks::new(&[
+            held(8, tier_TIER_INTERACTIVE, b"painter"),
+            held(7, tier_TIER_LAT_CRITICAL, b"weston"),
+            held(9, tier_TIER_INTERACTIVE, b"other"),
+            row(3, tier_TIER_LAT_CRITICAL, 0, b"kwin_wayland"),
+            niced,
+        ]);
+        let notes = tasks.notes();
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].starts_with("weston (7) runs in SCHED_IDLE"));
+        let by: Vec<&str> = tasks.tasks.iter().map(|task| &*task.held_by).collect();
+        let expected = ["none", "sched_idle", "sched_idle", "sched_idle", "nice"];
+        assert_eq!(by, expected);
     }
 
     #[test]

@@ -46,14 +46,16 @@ fn shown(tasks: &Tasks, opts: &TasksOpts) -> Result<String> {
     if opts.json {
         return Ok(serde_json::to_string(tasks).context("writing JSON")? + "\n");
     }
+    let notes = tasks.notes();
+    let below: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
     if opts.watch.is_none() {
-        return Ok(tasks.table(usize::MAX));
+        return Ok(tasks.table(usize::MAX) + &below);
     }
     if !stdout().is_terminal() {
-        return Ok(tasks.table(usize::MAX) + "\n");
+        return Ok(tasks.table(usize::MAX) + &below + "\n");
     }
     let nr_tasks_max = terminal_size::terminal_size().map_or(usize::MAX, |(_, height)| {
-        usize::from(height.0).saturating_sub(NR_OTHER_LINES)
+        usize::from(height.0).saturating_sub(NR_OTHER_LINES + notes.len())
     });
-    Ok(CLEAR_SCREEN.to_owned() + &tasks.table(nr_tasks_max))
+    Ok(CLEAR_SCREEN.to_owned() + &tasks.table(nr_tasks_max) + &below)
 }

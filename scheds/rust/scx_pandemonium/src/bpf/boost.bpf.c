@@ -3,6 +3,7 @@
 #include "boost.bpf.h"
 #include "policy/boost.h"
 #include "policy/classify.h"
+#include "policy/hint.h"
 #include "policy/weight.h"
 
 __hidden s32 boost_init(void)
@@ -25,7 +26,8 @@ __hidden void boost_become_runnable(struct task_ctx *taskc,
 	u32 factor = BOOST_ONE;
 
 	if (taskc->classify.tier != TIER_BATCH &&
-	    taskc->share.nice_weight >= WEIGHT_NICE_0 &&
+	    hint_nice_weight(taskc->share.nice_weight,
+			     taskc->hint.known.ignores_nice) >= WEIGHT_NICE_0 &&
 	    !taskc->group.is_idle && taskc->classify.age >= AGE_GATE &&
 	    !taskc->classify.woken_by_batch)
 		factor = boost_factor(

@@ -252,7 +252,9 @@ __hidden u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
 	u64 loan_ns = is_admitted ? HEAD_START_FIRST_RUN_NS : LOAN_NS;
 	u32 tier = taskc->classify.tier;
 
-	if (taskc->share.nice_weight < WEIGHT_NICE_0 || taskc->group.is_idle ||
+	if (hint_nice_weight(taskc->share.nice_weight,
+			     taskc->hint.known.ignores_nice) < WEIGHT_NICE_0 ||
+	    taskc->group.is_idle ||
 	    (!is_admitted && is_young(p, taskc, llcc)) ||
 	    taskc->classify.woken_by_batch ||
 	    !vtime_is_eligible(taskc->share.vtime, llcc->lag.clock.avg_vruntime,

@@ -361,7 +361,7 @@ struct hint {
 	u32 weight_factor; /* in 1/HINT_FACTOR_ONE */
 	u32 source;	 /* one of enum hint_source; 0: the rest says nothing */
 	u32 is_confined; /* it keeps to few CPUs, see pack.bpf.h */
-	u32 reserved;
+	u32 ignores_nice;   /* niced down, it counts as of nice 0 */
 	u64 avg_runtime_ns; /* it begins with this average; 0: unknown */
 };
 
@@ -408,6 +408,14 @@ enum tier_reason {
 	REASON_RULE = 4, /* a rule bounds it */
 };
 
+/* What keeps a task in batch whatever its tier is. */
+enum held_by {
+	HELD_BY_NOTHING = 0,
+	HELD_BY_NICE = 1,	/* a nice level above 0 */
+	HELD_BY_SCHED_IDLE = 2, /* its policy */
+	HELD_BY_CGROUP = 3,	/* cpu.idle of its cgroup, or of one above */
+};
+
 /* One task as `scx_pandemonium tasks` shows it; see struct task_ctx. */
 struct task_row {
 	s32 pid;  /* of the thread */
@@ -429,7 +437,7 @@ struct task_row {
 	u32 own_weight;	    /* beside others of its cgroup; WEIGHT_NICE_0 */
 	u32 plain_weight;   /* what its cgroup makes of that */
 	u32 charged_weight; /* what its sleep makes of that */
-	u32 reserved;
+	u32 held_by;	    /* one of enum held_by */
 	u8 comm[COMM_LEN];
 };
 

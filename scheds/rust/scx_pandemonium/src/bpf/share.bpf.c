@@ -19,10 +19,12 @@
  */
 static u32 own_weight(const struct task_ctx *taskc)
 {
+	u32 weight = taskc->share.nice_weight;
+
 	if (taskc->hint.known.source == HINT_NONE)
-		return taskc->share.nice_weight;
-	return hint_scale_weight(taskc->share.nice_weight,
-				 taskc->hint.known.weight_factor);
+		return weight;
+	weight = hint_nice_weight(weight, taskc->hint.known.ignores_nice);
+	return hint_scale_weight(weight, taskc->hint.known.weight_factor);
 }
 
 /*

@@ -59,10 +59,37 @@ static u32 tier_reason(struct task_struct *p, const struct task_ctx *taskc)
 	return REASON_BEHAVIOUR;
 }
 
+/* Return the weight of the nice level of @taskc, as far as it counts. */
+static u32 counted_nice_weight(const struct task_ctx *taskc)
+{
+	return hint_nice_weight(taskc->share.nice_weight,
+				taskc->hint.known.ignores_nice);
+}
+
+/* The same of @p in hundredths, as the kernel has it. */
+static u32 counted_weight(const struct task_struct *p,
+			  const struct task_ctx *taskc)
+{
+	return counted_nice_weight(taskc) == taskc->share.nice_weight
+		       ? p->scx.weight
+		       : CGROUP_WEIGHT_DFL;
+}
+
+/* Return what keeps the task of @taskc in batch whatever its tier is. */
+static u32 held_by(const struct task_ctx *taskc)
+{
+	if (taskc->group.is_idle)
+		return HELD_BY_CGROUP;
+	if (counted_nice_weight(taskc) >= WEIGHT_NICE_0)
+		return HELD_BY_NOTHING;
+	return taskc->share.nice_weight == WEIGHT_IDLE ? HELD_BY_SCHED_IDLE
+						       : HELD_BY_NICE;
+}
+
 /* Write to @row what the task of @taskc is entitled to. */
 static void fill_weights(struct task_row *row, const struct task_ctx *taskc)
 {
-	row->own_weight = hint_scale_weight(taskc->share.nice_weight,
+	row->own_weight = hint_scale_weight(counted_nice_weight(taskc),
 					    taskc->hint.known.weight_factor);
 	row->plain_weight = taskc->share.plain_weight;
 	row->charged_weight = taskc->share.weight;
@@ -96,10 +123,11 @@ int tasks_list(struct bpf_iter__task *ctx)
 	}
 	row.hint_source = taskc->hint.known.source;
 	row.tier_reason = tier_reason(p, taskc);
+	row.held_by = held_by(taskc);
 	fill_weights(&row, taskc);
 	row.age = taskc->classify.age;
-	row.weight = p->scx.weight * taskc->hint.known.weight_factor /
-		     HINT_FACTOR_ONE;
+	row.weight = counted_weight(p, taskc) *
+		     taskc->hint.known.weight_factor / HINT_FACTOR_ONE;
 	row.score = taskc->classify.score;
 	/* Before the first sleep it is an assumption. */
 	row.avg_runtime_ns =

@@ -42,6 +42,17 @@ fn what_works_for_long_is_not_latency_critical_by_a_hint() {
     assert_eq!(bound(LOWEST, interactive, HIGHEST, true), interactive);
 }
 
+#[test]
+fn a_nice_level_counts_unless_what_is_known_ignores_it() {
+    let nice_0 = weight_consts_WEIGHT_NICE_0;
+    // SAFETY: pure arithmetic on its arguments.
+    let weight = |weight, ignores: bool| unsafe { hint_nice_weight(weight, ignores.into()) };
+    for own in [weight_consts_WEIGHT_IDLE, nice_0 / 2, nice_0, 2 * nice_0] {
+        assert_eq!(weight(own, false), own);
+        assert_eq!(weight(own, true), own.max(nice_0));
+    }
+}
+
 proptest! {
     #[test]
     fn a_factor_scales_a_weight_within_the_bounds_of_weights(

@@ -20,11 +20,11 @@ use crate::home;
 /// Where ananicy and its rules are installed.
 const ANANICY_DIR: &str = "/etc/ananicy.d";
 
-/// Ours: those of the distribution, then those of the machine's owner.
-const SYSTEM_DIRS: &[&str] = &[
-    "/usr/lib/scx_pandemonium/rules.d",
-    "/etc/scx_pandemonium/rules.d",
-];
+/// Ours of the distribution.
+const DISTRIBUTION_DIR: &str = "/usr/lib/scx_pandemonium/rules.d";
+
+/// Ours of the machine's owner.
+const MACHINE_DIR: &str = "/etc/scx_pandemonium/rules.d";
 
 /// Ours below the user's directory of settings.
 const USER_DIR: &str = "scx_pandemonium/rules.d";
@@ -49,7 +49,10 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dir {
     pub path: PathBuf,
-    /// The home of the user whose rules are there, if they are one's own.
+    /// Whether rules of ours in it are those of the machine's owner or its user, and
+    /// not of the distribution.
+    pub is_own: bool,
+    /// The home of the user whose rules are there, if they are a user's.
     pub home: Option<PathBuf>,
 }
 
@@ -58,20 +61,21 @@ pub struct Dir {
 pub struct Found {
     pub path: PathBuf,
     pub kind: Kind,
-    /// That of its directory.
+    /// Those of its directory.
+    pub is_own: bool,
     pub home: Option<PathBuf>,
 }
 
 /// The directories that are read unless that is turned off, the one that wins
 /// last. They need not exist.
 pub fn usual_directories() -> Vec<Dir> {
-    let system = [ANANICY_DIR].iter().chain(SYSTEM_DIRS);
-    let system = system.map(|path| Dir {
+    let system = [ANANICY_DIR, DISTRIBUTION_DIR, MACHINE_DIR].map(|path| Dir {
         path: PathBuf::from(path),
+        is_own: path == MACHINE_DIR,
         home: None,
     });
     let user = settings_of(|name| env::var_os(name)).map(|dir| dir.join(USER_DIR));
-    system.chain(user.map(of_user)).collect()
+    system.into_iter().chain(user.map(of_user)).collect()
 }
 
 /// A directory of the user who started this program, be it by a program that makes it
@@ -80,7 +84,8 @@ pub fn of_user(path: PathBuf) -> Dir {
     let home = home_of(&|name: &str| env::var_os(name));
     // The kernel has the paths of programs without links.
     let home = home.map(|home| home.canonicalize().unwrap_or(home));
-    Dir { path, home }
+    let is_own = true;
+    Dir { path, is_own, home }
 }
 
 /// The home of that user, by the environment that `variable` gives.
@@ -143,6 +148,7 @@ pub fn find(dir: &Dir, problems: &mut Vec<Problem>) -> Vec<Found> {
             Ok(Some((path, kind))) => found.push(Found {
                 path,
                 kind,
+                is_own: dir.is_own,
                 home: dir.home.clone(),
             }),
             Ok(None) => {}

@@ -155,8 +155,11 @@ impl Rules {
         };
         match found.kind {
             Kind::Toml => {
-                let home = found.home.as_deref();
-                let origin = Origin { file, home };
+                let origin = Origin {
+                    file,
+                    is_own: found.is_own,
+                    home: found.home.as_deref(),
+                };
                 let rules = toml_file::parse(&text, origin, &mut report);
                 self.rules.extend(rules);
             }
@@ -300,6 +303,11 @@ pub fn load(opts: &RulesOpts) -> Result<Rules> {
         );
     }
     Ok(rules)
+}
+
+/// The rules of the usual directories, whatever is wrong with them.
+pub fn usual() -> Rules {
+    Rules::read(&files::usual_directories()).0
 }
 
 /// The first problem of each file, and how many more it has.

@@ -78,6 +78,7 @@ impl Dirs {
 fn foreign(path: impl Into<PathBuf>) -> Dir {
     Dir {
         path: path.into(),
+        is_own: false,
         home: None,
     }
 }
@@ -692,6 +693,52 @@ fn a_pattern_that_never_matches_is_named_with_what_to_write_instead() {
     assert_eq!(rules.hint(&program("game")).weight_pct, Some(50));
 }
 
+/// A rule of the user's own that names a program goes before its nice level. One of
+/// the distribution, of ananicy, or of all that a user runs does not.
+#[test]
+fn only_an_own_rule_that_names_a_program_goes_before_its_nice_level() {
+    let rules: String = [
+        ("name = 'game'", "interactive"),
+        ("user = 7", "interactive"),
+        ("path = '/usr/bin/other'", "interactive"),
+        ("name = 'idler'", "batch"),
+    ]
+    .map(|(condition, tier)| format!("[[rule]]\n{condition}\nleast_tier = '{tier}'\n"))
+    .concat();
+    let dirs = Dirs::new(&[&[
+        ("x.toml", &rules),
+        ("y.rules", "{\"name\": \"theirs\", \"type\": \"Game\"}"),
+    ]]);
+    let read = |is_own| {
+        let dir = Dir {
+            is_own,
+            ..foreign(dirs.first())
+        };
+        Rules::read(&[dir]).0
+    };
+    let of_user = Facts {
+        uid: 7,
+        ..program("tool")
+    };
+    for (facts, is_explicit) in [
+        (program("game"), true),
+        (program("other"), true),
+        (program("idler"), false),
+        (program("theirs"), false),
+        (of_user, false),
+    ] {
+        let hint = read(true).hint(&facts);
+        assert!(hint.least_tier.is_some(), "{facts}");
+        assert_eq!(hint.ignores_nice, is_explicit, "{facts}");
+        assert!(!read(false).hint(&facts).ignores_nice, "{facts}");
+    }
+    let usual: Vec<bool> = files::usual_directories()
+        .iter()
+        .map(|dir| dir.is_own)
+        .collect();
+    assert_eq!(usual[..3], [false, false, true]);
+}
+
 #[test]
 fn a_tilde_is_the_home_of_the_user_whose_rules_these_are() {
     let dirs = Dirs::new(&[&[(
@@ -883,7 +930,11 @@ fn digest(kind: Kind, text: &str) {
     match kind {
         Kind::Toml => {
             let home = Some(Path::new("/home/anna"));
-            let origin = Origin { file: 0, home };
+            let origin = Origin {
+                file: 0,
+                is_own: true,
+                home,
+            };
             rules.rules = toml_file::parse(text, origin, &mut report);
         }
         Kind::Ananicy => rules.ananicy.parse(text, 0, &mut report),

@@ -257,6 +257,8 @@ impl Rule {
 pub struct Origin<'a> {
     /// Its index in [`super::Rules::files`].
     pub file: u32,
+    /// Whether the machine's owner or its user wrote it, not the distribution.
+    pub is_own: bool,
     /// What a `~` in it stands for.
     pub home: Option<&'a Path>,
 }
@@ -344,6 +346,9 @@ fn read_rule(
     }
     let written = Written::deserialize(ValueDeserializer::from(value))
         .map_err(|err| (err.span().map(|span| span.start), message(&err)))?;
+    // A rule of a whole cgroup or user says nothing of the one program that was
+    // niced down there.
+    let is_explicit = origin.is_own && (written.name.is_some() || written.path.is_some());
     let rule = Rule {
         place: Place {
             file: origin.file,
@@ -351,6 +356,7 @@ fn read_rule(
         },
         hint: Hint {
             least_tier: written.least_tier,
+            ignores_nice: is_explicit && written.least_tier > Some(Tier::Batch),
             greatest_tier: written.greatest_tier,
             weight_pct: written.weight_pct.map(|pct| pct.0),
             confine: written.confine,

@@ -12,7 +12,8 @@
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`,
-//!   `messages ...`: see rules.rs. `begin-hogs ...`: see procdb.rs. `on-terminal ...`: see top.rs.
+//!   `messages ...`, `lowered ...`: see rules.rs. `begin-hogs ...`: see procdb.rs.
+//!   `on-terminal ...`: see top.rs.
 //! - `verified-insns`: see attach.rs. `bpf-objects`: see loader.rs.
 //!   `sandboxed ...`: see sandbox.rs. `capable ...`: see service.rs. `unrest ...`: see
 //!   races.rs.
@@ -69,6 +70,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["lives", words @ ..] => rules::lives(words),
         ["starts"] => rules::starts(),
         ["messages", words @ ..] => rules::messages(words),
+        ["lowered", words @ ..] => rules::lowered(words),
         ["unrest", words @ ..] => races::unrest(words),
         ["on-terminal", words @ ..] => top::on_terminal(words),
         ["begin-hogs", words @ ..] => procdb::begin_hogs(words),

@@ -8,6 +8,8 @@
 //! - `calls-itself NAME WORDS`: a process that it makes, without a program of its
 //!   own, takes that name and does the same.
 //! - `joins CGROUP WORDS`: the same in a cgroup that it makes.
+//! - `lowered NICE WORDS`, `lowered idle WORDS`: this process takes that nice level, or
+//!   SCHED_IDLE, and does what the other words ask for.
 //! - `lives NAME SECONDS PERIOD_US BURST_US`: a thread of that name wakes so often
 //!   and works for so long.
 //! - `starts`: threads that sleep once. The answer: how many of them woke once
@@ -15,6 +17,7 @@
 //!   and longest time from when one was due until it ran, in us.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
@@ -30,7 +33,9 @@ use crate::agent;
 use crate::ours::{OURS, tasks_of};
 use crate::support::telemetry::Stats;
 use crate::support::told::Told;
-use crate::support::work::{act, fork, join, set_name, sleep_until, spawn, wait_for};
+use crate::support::work::{
+    act, fork, join, set_idle, set_name, set_nice, sleep_until, spawn, wait_for,
+};
 use crate::support::{crowd, kernels};
 
 /// The agent's request; see support/agent.rs.
@@ -86,6 +91,21 @@ pub fn joins(words: &[&str]) -> Result<String> {
     let procs = format!("{dir}/cgroup.procs");
     fs::write(&procs, "0").with_context(|| format!("writing to {procs}"))?;
     go_on(words)
+}
+
+/// What the words behind `lowered` ask for. Threads and programs inherit it.
+pub fn lowered(words: &[&str]) -> Result<String> {
+    match words {
+        ["idle", words @ ..] => {
+            set_idle()?;
+            go_on(words)
+        }
+        [nice, words @ ..] => {
+            set_nice(nice.parse()?)?;
+            go_on(words)
+        }
+        [] => bail!("lowered NICE WORDS"),
+    }
 }
 
 /// What the words behind `lives` ask for.
@@ -309,7 +329,10 @@ pub fn messages(words: &[&str]) -> Result<String> {
         drop(our_mouth);
         Ok(took_ns)
     })?;
-    let known = |took_ns: Vec<u64>| took_ns.into_iter().skip(NR_FIRST_MESSAGES);
+    let known = |took_ns: Vec<u64>| {
+        let nr_first = NR_FIRST_MESSAGES.min(took_ns.len() / 2);
+        took_ns.into_iter().skip(nr_first)
+    };
     let mut took_ns: Vec<u64> = known(join(sender)?).collect();
     took_ns.extend(known(join(partner)?));
     took_ns.sort_unstable();
@@ -371,6 +394,83 @@ fn messages_of_a_service_are_as_fast_with_the_rules_of_a_distribution() -> Resul
         told.check(p99_us <= MESSAGE_P99_MAX_US, || {
             format!("{p99_us} us {key} rules (p99), more than {MESSAGE_P99_MAX_US}")
         })?;
+    }
+    told.check_stops()
+}
+
+/// Programs that are known to be more than batch work and were niced down, or whose
+/// cgroup is idle. A rule of the user's own is in the directory of the machine's owner.
+const HELD_SCRIPT: &str = r#"
+mkdir -p /etc/ananicy.d /etc/scx_pandemonium/rules.d
+echo '{ "name": "their-game", "type": "Game" }' >/etc/ananicy.d/1.rules
+cat >/etc/scx_pandemonium/rules.d/1.toml <<EOF
+[[rule]]
+name = "own-*"
+least_tier = "interactive"
+EOF
+echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/idle
+echo 1 >/sys/fs/cgroup/idle/cpu.idle
+begin --no-procdb
+agent as x calls-itself sway lives plain 9 10000 500 >/dev/null &
+agent lowered idle as x calls-itself weston lives weston_idle 9 10000 500 >/dev/null &
+agent lowered 1 as their-game lives their_nice 9 10000 500 >/dev/null &
+agent lowered 5 as own-nice lives own_nice 9 10000 500 >/dev/null &
+agent lowered idle as own-idle lives own_idle 9 10000 500 >/dev/null &
+agent as own-cgroup joins idle lives own_cgroup 9 10000 500 >/dev/null &
+# Beside hogs those in SCHED_IDLE would not get to start.
+sleep 1
+agent crowd 3 'hog*16' >/dev/null &
+crowd=$!
+sleep 1
+fact list "$("$SCHEDULER" tasks --json)"
+"$SCHEDULER" tasks | grep '^note: ' >/tmp/notes
+tell note /tmp/notes
+"$SCHEDULER" check | grep priority >/tmp/check
+tell check /tmp/check
+wait $crowd || give_up 'the crowd failed'
+stop INT
+"#;
+
+/// Threads of these programs: what holds them in batch, and what `tasks` and
+/// `check` say of it.
+const HELD: [(&str, &str, Option<&str>); 6] = [
+    ("plain", NONE, None),
+    ("weston_idle", "sched_idle", Some("runs in SCHED_IDLE")),
+    ("their_nice", "nice", Some("runs at a nice level above 0")),
+    ("own_nice", NONE, None),
+    ("own_idle", NONE, None),
+    ("own_cgroup", "cgroup", Some("is in a cgroup with cpu.idle")),
+];
+
+#[test]
+fn what_is_held_in_batch_is_named_unless_a_rule_of_the_users_own_goes_before() -> Result<()> {
+    let told = OURS.flat(&kernels::first()?, 4)?.run(HELD_SCRIPT)?;
+    let list: Value = told.one("list")?;
+    let lines: [Vec<String>; 2] = [told.all("note")?, told.all("check")?];
+    println!("{lines:#?}");
+    let mut wrong = Vec::new();
+    for (name, held_by, note) in HELD {
+        let mut found = tasks_of(&list)?.iter().filter(|task| task["comm"] == name);
+        let task = found.next().with_context(|| format!("no task {name}"))?;
+        println!("{task}");
+        let is_served = task["served_tier"] != "batch";
+        if task["held_by"] != held_by
+            || task["tier_floor"] == "batch"
+            || is_served != (held_by == NONE)
+        {
+            wrong.push(format!("{name}: {task}"));
+        }
+        for lines in &lines {
+            if note.is_some_and(|note| !lines.iter().any(|line| line.contains(note))) {
+                wrong.push(format!("{name} is not named: {lines:#?}"));
+            }
+        }
+    }
+    let nr_named = HELD.iter().filter(|(.., note)| note.is_some()).count();
+    told.check(wrong.is_empty(), || format!("wrong: {wrong:#?}"))?;
+    for lines in &lines {
+        told.check_eq("programs that are named", lines.len(), nr_named)?;
     }
     told.check_stops()
 }

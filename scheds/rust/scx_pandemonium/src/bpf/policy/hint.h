@@ -16,7 +16,9 @@
  *     what is waited for at every moment.
  *   - Like every tier it is worth a bounded head start, within the share of the
  *     task: one that is ahead of the clock or niced down is served as batch
- *     (classify_served_tier()).
+ *     (classify_served_tier()). Only a rule of the user's own that names the
+ *     program goes before its nice level: the task counts as of nice 0 then,
+ *     with that share.
  *
  * Not here: where hints come from (src/rules/, src/procdb/), when they reach
  * a task (hint.bpf.c).
@@ -39,6 +41,15 @@ static inline enum tier hint_bound_tier(enum tier tier, u32 least, u32 greatest,
 	if (tier < least)
 		tier = (enum tier)least;
 	return tier > greatest ? (enum tier)greatest : tier;
+}
+
+/*
+ * Return @weight, that of a nice level; that of nice 0 at least if what is known
+ * of the program @ignores_nice.
+ */
+static inline u32 hint_nice_weight(u32 weight, u32 ignores_nice)
+{
+	return ignores_nice && weight < WEIGHT_NICE_0 ? WEIGHT_NICE_0 : weight;
 }
 
 /* Return @weight, multiplied by @factor in 1/HINT_FACTOR_ONE. */
