@@ -53,8 +53,6 @@ struct Row {
     release: String,
     hz: Option<u32>,
     end: End,
-    /// The release whose configuration it had, if it was not its own.
-    lender: Option<String>,
 }
 
 enum End {
@@ -71,7 +69,6 @@ impl Row {
             release,
             hz: None,
             end: End::Untried(why),
-            lender: None,
         }
     }
 }
@@ -89,7 +86,6 @@ pub fn main(args: &Args) -> Result<()> {
     ensure_all_exist(&tests, &workspace, &tools)?;
     let mut rows = Vec::new();
     let offer = Offer::fetch()?;
-    let holder = tempfile::tempdir().context("making a directory")?;
     for release in offer.newest_of_each_series()? {
         if !is_wanted(&release, &args.only) {
             continue;
@@ -102,15 +98,6 @@ pub fn main(args: &Args) -> Result<()> {
             continue;
         }
         rows.push(match offer.kernel(&release) {
-            Ok(kernel) if kernel.config().is_none() => {
-                let lender = Kernel::find(None)?;
-                let kernel = lend_config(&lender, &kernel, holder.path())?;
-                let row = try_on(&kernel, &tests, &workspace, &tools)?;
-                Row {
-                    lender: Some(lender.release().to_owned()),
-                    ..row
-                }
-            }
             Ok(kernel) => try_on(&kernel, &tests, &workspace, &tools)?,
             Err(error) => {
                 eprintln!("Linux {release}: {error}");
@@ -160,19 +147,6 @@ fn ensure_all_exist(tests: &[String], workspace: &Workspace, tools: &setup::Tool
     Ok(())
 }
 
-/// A copy of `kernel` in `dir` with the configuration of `lender` beside it: Debian offers
-/// no other for some, and libbpf loads nothing without. Schedulers read a few values that
-/// Debian sets alike in all.
-fn lend_config(lender: &Kernel, kernel: &Kernel, dir: &Path) -> Result<Kernel> {
-    let config = lender.config().context("no configuration to lend")?;
-    let release = kernel.release();
-    let image = dir.join(format!("vmlinuz-{release}"));
-    fs::copy(kernel.image(), &image).with_context(|| format!("writing {}", image.display()))?;
-    let path = dir.join(format!("config-{release}"));
-    fs::write(&path, config).with_context(|| format!("writing {}", path.display()))?;
-    Ok(Kernel::from_path(&image)?)
-}
-
 /// Run each of the tests on `kernel`.
 fn try_on(
     kernel: &Kernel,
@@ -198,7 +172,6 @@ fn try_on(
             true => End::Works,
             false => End::Failed(failed),
         },
-        lender: None,
     })
 }
 
@@ -211,10 +184,7 @@ fn table(rows: &[Row]) -> String {
             End::Untried(why) => why.clone(),
             End::Failed(tests) => format!("FAILED: {}", tests.join(", ")),
         };
-        let with = row.lender.as_ref().map_or_else(String::new, |release| {
-            format!(", with the configuration of {release}")
-        });
-        text += &format!("| {} | {hz} | {what}{with} |\n", row.release);
+        text += &format!("| {} | {hz} | {what} |\n", row.release);
     }
     text
 }
@@ -243,21 +213,12 @@ mod tests {
             release: "6.18.15".to_owned(),
             hz: Some(250),
             end: End::Works,
-            lender: None,
-        };
-        let lent = Row {
-            release: "6.19.14".to_owned(),
-            hz: Some(250),
-            end: End::Works,
-            lender: Some("6.18.15".to_owned()),
         };
         let rows = [
             works,
-            lent,
             Row::untried("7.1.13".to_owned(), "loads nothing".to_owned()),
         ];
         let expected = "| Linux | HZ | |\n|---|---|---|\n| 6.18.15 | 250 | works |\n\
-                        | 6.19.14 | 250 | works, with the configuration of 6.18.15 |\n\
                         | 7.1.13 |  | loads nothing |\n";
         assert_eq!(table(&rows), expected);
     }
