@@ -111,43 +111,44 @@ impl Measured {
 
 /// Measure what `plan` says, or take it from where it is kept.
 pub fn measure(plan: Plan) -> Result<Measured> {
+    let measured = measure_all(vec![plan])?;
+    measured.into_iter().next().context("nothing was measured")
+}
+
+/// The same for several plans. Their guests run side by side, as many at a time as the
+/// first plan says.
+pub fn measure_all(plans: Vec<Plan>) -> Result<Vec<Measured>> {
     let cache_dir = store::cache_dir()?;
-    let bench = Bench {
-        kernel: Kernel::find(plan.boot.kernel.as_deref())?,
-        qemu: qemu_version()?,
-        workload: find_workload()?,
-        local: Store::local(&cache_dir.join("results"))?,
-        progress: ProgressBar::hidden(),
-        is_unkept: AtomicBool::new(false),
-        plan,
-    };
-    let common = bench.common_key()?;
-    bench.check_kept(&common, &cache_dir)?;
-    let is_known = |spec: &Spec| bench.is_committed(&common, spec, &cache_dir);
-    let (candidates, unbuilt) = candidate::find_all(&bench.plan.specs, &cache_dir, is_known);
-    let boots = bench.boots(&common, &candidates, &cache_dir)?;
-    let measured = candidates.iter().map(|candidate| &candidate.spec);
-    let samples = unbuilt.into_iter().chain(bench.run_all(&boots)?);
-    Ok(Measured {
-        dataset: Dataset {
-            qemu: bench.qemu.clone(),
-            seeds: bench.plan.seeds,
-            samples: samples.collect(),
-            ..Dataset::new(bench.kernel.release(), measured)
-        },
-        is_unkept: bench.is_unkept.into_inner(),
-    })
+    let jobs = plans.first().and_then(|plan| plan.boot.jobs);
+    let progress = ProgressBar::hidden();
+    let benches = plans
+        .into_iter()
+        .map(|plan| Bench::new(plan, &cache_dir, progress.clone()))
+        .collect::<Result<Vec<Bench>>>()?;
+    let boots = benches
+        .iter()
+        .map(|bench| bench.boots(&cache_dir))
+        .collect::<Result<Vec<Vec<Boot>>>>()?;
+    let nr_boots: Vec<usize> = boots.iter().map(Vec::len).collect();
+    let boots: Vec<Boot> = boots.into_iter().flatten().collect();
+    let mut samples = run_all(&boots, jobs.unwrap_or(JOBS_MAX_DFL), &progress)?.into_iter();
+    drop(boots);
+    let measured = benches.into_iter().zip(nr_boots);
+    let measured =
+        measured.map(|(bench, nr_boots)| bench.measured(samples.by_ref().take(nr_boots)));
+    Ok(measured.collect())
 }
 
 /// One boot to be done.
 struct Boot<'a> {
+    bench: &'a Bench,
     candidate: &'a Candidate,
     topology: Topology,
     seed: u64,
     key: Key,
 }
 
-/// What all boots share.
+/// What all boots of a plan share.
 struct Bench {
     plan: Plan,
     kernel: Kernel,
@@ -156,25 +157,62 @@ struct Bench {
     workload: PathBuf,
     /// Results of this machine.
     local: Store,
+    /// The schedulers that can be measured.
+    candidates: Vec<Candidate>,
+    /// Why the others cannot.
+    unbuilt: Vec<Sample>,
     progress: ProgressBar,
     is_unkept: AtomicBool,
 }
 
 impl Bench {
+    /// Find all that `plan` names, building published schedulers below `cache`.
+    fn new(plan: Plan, cache: &Path, progress: ProgressBar) -> Result<Self> {
+        let mut bench = Self {
+            kernel: Kernel::find(plan.boot.kernel.as_deref())?,
+            qemu: qemu_version()?,
+            workload: find_workload()?,
+            local: Store::local(&cache.join("results"))?,
+            candidates: Vec::new(),
+            unbuilt: Vec::new(),
+            progress,
+            is_unkept: AtomicBool::new(false),
+            plan,
+        };
+        let common = bench.common_key()?;
+        bench.check_kept(&common, cache)?;
+        let is_known = |spec: &Spec| bench.is_committed(&common, spec, cache);
+        let found = candidate::find_all(&bench.plan.specs, cache, is_known);
+        (bench.candidates, bench.unbuilt) = found;
+        Ok(bench)
+    }
+
+    /// What was measured, of which `samples` are the boots.
+    fn measured(self, samples: impl Iterator<Item = Sample>) -> Measured {
+        let specs = self.candidates.iter().map(|candidate| &candidate.spec);
+        let dataset = Dataset::new(self.kernel.release(), specs);
+        Measured {
+            dataset: Dataset {
+                qemu: self.qemu,
+                seeds: self.plan.seeds,
+                samples: self.unbuilt.into_iter().chain(samples).collect(),
+                ..dataset
+            },
+            is_unkept: self.is_unkept.into_inner(),
+        }
+    }
+
     /// All boots, in order of scheduler, topology and seed.
-    fn boots<'a>(
-        &self,
-        common: &Key,
-        candidates: &'a [Candidate],
-        cache: &Path,
-    ) -> Result<Vec<Boot<'a>>> {
+    fn boots(&self, cache: &Path) -> Result<Vec<Boot<'_>>> {
+        let common = self.common_key()?;
         let mut boots = Vec::new();
-        for candidate in candidates {
-            let mut key = self.spec_key(common, &candidate.spec, cache)?;
+        for candidate in &self.candidates {
+            let mut key = self.spec_key(&common, &candidate.spec, cache)?;
             if let Some(program) = &candidate.program {
                 key.add_bytes("program", &program.path)?;
             }
             boots.extend(self.each_boot().map(|(topology, seed)| Boot {
+                bench: self,
                 candidate,
                 topology,
                 seed,
@@ -307,30 +345,6 @@ impl Bench {
             })
     }
 
-    /// Run all boots, some at a time; their samples in the order of `boots`.
-    fn run_all(&self, boots: &[Boot]) -> Result<Vec<Sample>> {
-        let kept: Vec<Option<RunResult>> = boots.iter().map(|boot| self.find_kept(boot)).collect();
-        let nr_boots = kept.iter().filter(|result| result.is_none()).count();
-        self.show_progress(nr_boots * self.plan.scenarios.len());
-        let jobs = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.plan.boot.jobs.unwrap_or(JOBS_MAX_DFL).max(1))
-            .build()
-            .context("starting threads for guests")?;
-        let sample = |(boot, kept): (&Boot, Option<RunResult>)| {
-            ensure!(!interrupt::is_pressed(), "interrupted");
-            let Some(result) = kept else {
-                return self.run_boot(boot);
-            };
-            Ok(boot.sample(self.keep(self.plan.committed.as_ref(), boot, result)))
-        };
-        // One at a time: a boot takes minutes, so no thread may have two left at the end.
-        let boots = boots.par_iter().zip(kept).with_max_len(1);
-        let samples = jobs.install(|| boots.map(sample).collect());
-        self.progress.finish_and_clear();
-        interrupt::end_here_if_pressed();
-        samples
-    }
-
     fn run_boot(&self, boot: &Boot) -> Result<Sample> {
         let title = boot.title();
         self.progress.set_message(title.clone());
@@ -431,24 +445,17 @@ impl Bench {
         let quoted: Vec<String> = words.iter().map(|word| scx_guest::quote(word)).collect();
         quoted.join(" ")
     }
-
-    fn show_progress(&self, nr_scenarios: usize) {
-        let bar = &self.progress;
-        bar.set_length(nr_scenarios as u64);
-        let template = "{bar:30} {pos}/{len} scenarios, {eta} left  {msg}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.set_draw_target(ProgressDrawTarget::stderr());
-        bar.enable_steady_tick(Duration::from_secs(1));
-    }
 }
 
 impl Boot<'_> {
     fn title(&self) -> String {
         let name = &self.candidate.spec.name;
+        let release = self.bench.kernel.release();
         let nr_cpus = self.topology.nr_cpus();
-        format!("{name}, {nr_cpus} CPUs, seed {}", self.seed)
+        format!(
+            "{name}, Linux {release}, {nr_cpus} CPUs, seed {}",
+            self.seed
+        )
     }
 
     fn sample(&self, result: RunResult) -> Sample {
@@ -460,6 +467,46 @@ impl Boot<'_> {
             result,
         }
     }
+}
+
+/// Run all boots, `jobs` at a time; their samples in the order of `boots`.
+fn run_all(boots: &[Boot], jobs: usize, progress: &ProgressBar) -> Result<Vec<Sample>> {
+    let find_kept = |boot: &Boot| boot.bench.find_kept(boot);
+    let kept: Vec<Option<RunResult>> = boots.iter().map(find_kept).collect();
+    let missing = boots
+        .iter()
+        .zip(&kept)
+        .filter(|(_, result)| result.is_none());
+    let nr_scenarios = missing.map(|(boot, _)| boot.bench.plan.scenarios.len());
+    show_progress(progress, nr_scenarios.sum());
+    let jobs = rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs.max(1))
+        .build()
+        .context("starting threads for guests")?;
+    let sample = |(boot, kept): (&Boot, Option<RunResult>)| {
+        ensure!(!interrupt::is_pressed(), "interrupted");
+        let bench = boot.bench;
+        let Some(result) = kept else {
+            return bench.run_boot(boot);
+        };
+        Ok(boot.sample(bench.keep(bench.plan.committed.as_ref(), boot, result)))
+    };
+    // One at a time: a boot takes minutes, so no thread may have two left at the end.
+    let boots = boots.par_iter().zip(kept).with_max_len(1);
+    let samples = jobs.install(|| boots.map(sample).collect());
+    progress.finish_and_clear();
+    interrupt::end_here_if_pressed();
+    samples
+}
+
+fn show_progress(bar: &ProgressBar, nr_scenarios: usize) {
+    bar.set_length(nr_scenarios as u64);
+    let template = "{bar:30} {pos}/{len} scenarios, {eta} left  {msg}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    bar.enable_steady_tick(Duration::from_secs(1));
 }
 
 /// The workload program: beside this one, as cargo puts both.

@@ -13,7 +13,7 @@
 //!   is what may differ), `text`
 //!   shows that as tables, `report` as a page, `prometheus` for machines (`output`
 //!   is what a command writes); `gate` runs a `gate_plan` and holds it
-//!   against a `baseline`.
+//!   against a `baseline`, `scorecard` holds several kernels to the same `bounds`.
 //!
 //! Not here: any scheduler's name. The published ones are data (`peers.json`).
 
@@ -24,6 +24,7 @@ pub use scx_scenarios::{
 
 pub mod baseline;
 pub mod boots;
+pub mod bounds;
 pub mod candidate;
 pub mod compare;
 pub mod dataset;
@@ -36,6 +37,7 @@ pub mod peers;
 pub mod prometheus;
 pub mod repeat;
 pub mod report;
+pub mod scorecard;
 pub mod spec;
 pub mod store;
 pub mod text;

@@ -18,6 +18,7 @@ use scx_bench::prometheus;
 use scx_bench::report::{self, ReportArgs};
 use scx_bench::run::{self, RunArgs};
 use scx_bench::scenario::{EXTRA_SCENARIOS, SCENARIOS};
+use scx_bench::scorecard::{self, ScorecardArgs};
 use scx_bench::table;
 
 /// Measure how CPU schedulers compare.
@@ -40,6 +41,8 @@ enum Command {
     Host(HostArgs),
     /// Measure one scheduler in the guest and compare it with its baseline.
     Gate(GateArgs),
+    /// Hold a scheduler to its bounds in the guest, on several kernels.
+    Scorecard(ScorecardArgs),
     /// Join results and show them: as tables, as a page, for Prometheus.
     Report(ReportArgs),
 }
@@ -82,6 +85,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
         Command::Guest(args) => guest::run(&args),
         Command::Host(args) => host::run(&args),
         Command::Gate(args) => gate::run(&args),
+        Command::Scorecard(args) => scorecard::run(&args),
         Command::Report(args) => report::run(&args),
     }
 }
