@@ -130,6 +130,37 @@ impl Offer {
         Ok(Offer { cache, apt })
     }
 
+    /// The same, or what was fetched last if the suite cannot be reached, which is said.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be fetched and never were.
+    pub fn fetch_or_cached() -> Result<Offer> {
+        let reason = match Offer::fetch() {
+            Ok(offer) => return Ok(offer),
+            Err(reason) => reason,
+        };
+        let cache = default_cache_dir()?;
+        let apt = PrivateApt::new(&cache.join("apt"), &[SUITE])?;
+        let offer = Offer { cache, apt };
+        if offer.newest_of_each_series()?.is_empty() {
+            return Err(reason);
+        }
+        eprintln!("{SUITE} cannot be reached ({reason}); its list is as it was fetched last");
+        Ok(offer)
+    }
+
+    /// The newest release that is not known to load no schedulers.
+    ///
+    /// # Errors
+    ///
+    /// If apt-cache fails, or there is none.
+    pub fn newest_good(&self) -> Result<String> {
+        let releases = self.newest_of_each_series()?;
+        let good = newest_good(&releases).map(str::to_owned);
+        good.ok_or_else(|| Error::NoKernel(format!("{SUITE} has none that loads schedulers")))
+    }
+
     /// The newest release of each series, the oldest series first.
     ///
     /// # Errors
@@ -317,6 +348,12 @@ fn newest<'a>(releases: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     newest.into_values().collect()
 }
 
+/// The last of `releases` that is not known to load no schedulers.
+fn newest_good(releases: &[String]) -> Option<&str> {
+    let mut releases = releases.iter().map(String::as_str).rev();
+    releases.find(|release| known_bad(release).is_none())
+}
+
 /// Whether `release` begins with `start` and not with a longer number.
 fn is_in_series(release: &str, start: &str) -> bool {
     release
@@ -369,6 +406,15 @@ mod tests {
             ["6.9.1+x", "6.18.15+x", "7.0.13+x"]
         );
         assert!(newest([].into_iter()).is_empty());
+    }
+
+    #[test]
+    fn the_newest_that_loads_schedulers_is_of_the_last_series_that_is_not_known_bad() {
+        let releases = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<_>>();
+        let all = releases(&["6.18.15+x", "7.0.13+x", "7.1.13+x", "7.2.12+x", "7.3.4+x"]);
+        assert_eq!(newest_good(&all), Some("7.3.4+x"));
+        assert_eq!(newest_good(&all[..4]), Some("7.0.13+x"));
+        assert_eq!(newest_good(&all[2..4]), None);
     }
 
     #[test]
