@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the pages show is what the committed results give: reports, the front
-//! picture, and tables in pages of text between their marks.
+//! picture, and tables in pages of text between their marks. The bounds that kernels
+//! are held to are of the same results.
 
 #![allow(clippy::expect_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use scx_bench::bounds::{Bound, Bounds};
+use scx_bench::dataset::Dataset;
 
 #[path = "../../xtask/src/pages.rs"]
 mod list;
@@ -55,4 +59,32 @@ fn all_pages_are_made_from_the_committed_results() {
             );
         }
     }
+}
+
+#[test]
+fn the_committed_results_are_within_the_bounds() {
+    let bounds = root().join("scheds/rust/scx_pandemonium/bench-bounds.json");
+    let bounds = Bounds::read(&bounds).expect("bounds");
+    let mut dataset = Dataset::read(&root().join("docs/bench/results")).expect("results");
+    let (subject, (topology, cpus)) = dataset.front().expect("a subject");
+    let (subject, topology) = (subject.to_owned(), topology.to_owned());
+    assert_eq!(cpus, bounds.cpus);
+    dataset
+        .samples
+        .retain(|sample| sample.scheduler == subject && sample.topology == topology);
+    for bound in &bounds.bounds {
+        let worst = bound.worst(&dataset);
+        let is_held = worst.is_some_and(|worst| bound.holds(worst));
+        assert!(is_held, "{}: {worst:?}, {}", bound.title(), bound.from);
+    }
+}
+
+#[test]
+fn the_table_of_kernels_has_the_bounds() {
+    let bounds = root().join("scheds/rust/scx_pandemonium/bench-bounds.json");
+    let bounds = Bounds::read(&bounds).expect("bounds").bounds;
+    let allowed: Vec<String> = bounds.iter().map(Bound::allowed).collect();
+    let line = format!("| *bound* |  |  | {} |\n", allowed.join(" | "));
+    let readme = fs::read_to_string(root().join("README.md")).expect("README");
+    assert!(readme.contains(&line), "cargo xtask kernels --write");
 }

@@ -83,8 +83,7 @@ pub fn main(args: &Args) -> Result<()> {
         command.arg("--prometheus").arg(prometheus_file(version)?);
     }
     if has(&args.rest, "--results") {
-        let dir = workspace.root().join(PACKAGE_DIR);
-        let identity = identity::of(&workspace, &tools, PACKAGE, &dir)?;
+        let identity = identity::of(&workspace, &tools, PACKAGE, &package_dir(&workspace))?;
         command.args(["--identity", &format!("{OURS}={identity}")]);
         for (name, options) in layers {
             command.args(["--identity", &format!("{name}={options} {identity}")]);
@@ -96,16 +95,24 @@ pub fn main(args: &Args) -> Result<()> {
 /// `scx_bench gate` with our scheduler and baseline, and `rest`.
 pub fn gate(workspace: &Workspace, tools: &Tools, rest: &[String]) -> Result<()> {
     workspace.build_all(tools)?;
-    let ours = workspace.binary(PACKAGE);
-    let baseline = workspace.root().join(PACKAGE_DIR).join(BASELINE);
     let mut command = Command::new(workspace.binary("scx_bench"));
     command
         .arg("gate")
-        .args(["--sched", &format!("{OURS}={}", ours.display())])
+        .args(["--sched", &ours(workspace)])
         .arg("--baseline")
-        .arg(baseline)
+        .arg(package_dir(workspace).join(BASELINE))
         .args(rest);
     process::run(&mut command)
+}
+
+/// Our scheduler, as `--sched` names it.
+pub fn ours(workspace: &Workspace) -> String {
+    format!("{OURS}={}", workspace.binary(PACKAGE).display())
+}
+
+/// Where our package is, with what the bench holds it to.
+pub fn package_dir(workspace: &Workspace) -> PathBuf {
+    workspace.root().join(PACKAGE_DIR)
 }
 
 /// What is added to the schedulers that `rest` names: ours, unless it names

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `cargo xtask kernels`: on which kernels does the scheduler work?
+//! `cargo xtask kernels`: on which kernels does the scheduler do what README says?
 //!
 //! Boots the newest kernel of each series that Debian offers, and the second kernel
-//! of the tests if there is one, and runs some of the guest tests there. README's
-//! table of kernels is what this prints.
+//! of the tests if there is one. Runs some of the guest tests there, then measures the
+//! headline figures (`scorecard`). README's table of kernels is what this prints.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use scx_guest::debian::{self, Offer};
 
 use crate::interrupt;
 use crate::process;
+use crate::scorecard::{self, Cell, Column, Figures};
 use crate::setup::{self, Purpose};
 use crate::workspace::Workspace;
 
@@ -49,31 +50,31 @@ pub struct Args {
 }
 
 /// A kernel and what became of it.
-struct Row {
+enum Row {
+    Tried(Tried),
+    /// It was not tried, and why.
+    Untried {
+        release: String,
+        why: String,
+    },
+}
+
+struct Tried {
     release: String,
     hz: Option<u32>,
-    end: End,
-}
-
-enum End {
-    Works,
-    /// It was not tried, and why.
-    Untried(String),
+    image: PathBuf,
     /// Tests that failed.
-    Failed(Vec<String>),
+    failed: Vec<String>,
+    figures: Figures,
 }
 
-impl Row {
-    fn untried(release: String, why: String) -> Row {
-        Row {
-            release,
-            hz: None,
-            end: End::Untried(why),
-        }
+impl Tried {
+    fn is_good(&self) -> bool {
+        self.failed.is_empty() && self.figures.are_held()
     }
 }
 
-/// Try them one after the other, and show all whatever fails.
+/// Try them one after the other, measure them side by side, and show all whatever fails.
 pub fn main(args: &Args) -> Result<()> {
     let purposes = [Purpose::Build, Purpose::Guest, Purpose::Workload];
     let tools = setup::ensure(&purposes, args.yes)?;
@@ -91,17 +92,16 @@ pub fn main(args: &Args) -> Result<()> {
             continue;
         }
         if let Some(reason) = debian::known_bad(&release) {
-            rows.push(Row::untried(
-                release,
-                format!("loads no scx scheduler: {reason}"),
-            ));
+            let why = format!("loads no scx scheduler: {reason}");
+            rows.push(Row::Untried { release, why });
             continue;
         }
         rows.push(match offer.kernel(&release) {
-            Ok(kernel) => try_on(&kernel, &tests, &workspace, &tools)?,
+            Ok(kernel) => Row::Tried(try_on(&kernel, &tests, &workspace, &tools)?),
             Err(error) => {
                 eprintln!("Linux {release}: {error}");
-                Row::untried(release, "not tried: its image was not found".to_owned())
+                let why = "not tried: its image was not found".to_owned();
+                Row::Untried { release, why }
             }
         });
     }
@@ -110,18 +110,37 @@ pub fn main(args: &Args) -> Result<()> {
     for kernel in images.chain(second) {
         let kernel = kernel?;
         if is_wanted(kernel.release(), &args.only) {
-            rows.push(try_on(&kernel, &tests, &workspace, &tools)?);
+            rows.push(Row::Tried(try_on(&kernel, &tests, &workspace, &tools)?));
         }
     }
     ensure!(!rows.is_empty(), "no kernel is called so");
-    let table = table(&rows);
+    let columns = measure(&mut rows, &workspace, &tools)?;
+    let table = table(&rows, &columns);
     print!("{table}");
     if args.write {
         write(&workspace.root().join("README.md"), &table)?;
     }
-    let has_failed = |row: &Row| matches!(row.end, End::Failed(_));
-    ensure!(!rows.iter().any(has_failed), "see above");
+    let is_bad = |row: &Row| matches!(row, Row::Tried(tried) if !tried.is_good());
+    ensure!(!rows.iter().any(is_bad), "see above");
     Ok(())
+}
+
+/// Measure the figures of all kernels that were tried, and return what they are.
+fn measure(rows: &mut [Row], workspace: &Workspace, tools: &setup::Tools) -> Result<Vec<Column>> {
+    let tried = rows.iter_mut().filter_map(|row| match row {
+        Row::Tried(tried) => Some(tried),
+        Row::Untried { .. } => None,
+    });
+    let mut tried: Vec<&mut Tried> = tried.collect();
+    if tried.is_empty() {
+        return Ok(Vec::new());
+    }
+    let images: Vec<&Path> = tried.iter().map(|tried| tried.image.as_path()).collect();
+    let card = scorecard::measure(workspace, tools, &images)?;
+    for (tried, figures) in tried.iter_mut().zip(card.rows) {
+        tried.figures = figures;
+    }
+    Ok(card.columns)
 }
 
 fn is_wanted(release: &str, only: &[String]) -> bool {
@@ -153,7 +172,7 @@ fn try_on(
     tests: &[String],
     workspace: &Workspace,
     tools: &setup::Tools,
-) -> Result<Row> {
+) -> Result<Tried> {
     println!("Linux {}", kernel.release());
     let image = std::path::absolute(kernel.image()).context("resolving the kernel's path")?;
     let mut failed = Vec::new();
@@ -165,28 +184,59 @@ fn try_on(
         }
         interrupt::check()?;
     }
-    Ok(Row {
+    Ok(Tried {
         release: kernel.release().to_owned(),
         hz: kernel.hz(),
-        end: match failed.is_empty() {
-            true => End::Works,
-            false => End::Failed(failed),
-        },
+        image,
+        failed,
+        figures: Figures::default(),
     })
 }
 
-fn table(rows: &[Row]) -> String {
-    let mut text = "| Linux | HZ | |\n|---|---|---|\n".to_owned();
+/// A line for what the columns are, one for their bounds, then one for each kernel.
+fn table(rows: &[Row], columns: &[Column]) -> String {
+    let line = |first: [&str; 3], cells: Vec<String>| {
+        let first = first.map(str::to_owned).to_vec();
+        format!("| {} |\n", [first, cells].concat().join(" | "))
+    };
+    let title = |column: &Column| {
+        let title = format!("`{}` {} {}", column.scenario, column.figure, column.unit);
+        title.trim_end().to_owned()
+    };
+    let allowed = columns.iter().map(|column| column.allowed.clone());
+    let mut text = line(
+        ["Linux", "HZ", "tests"],
+        columns.iter().map(title).collect(),
+    );
+    text += &format!("|---|---|---|{}\n", "--:|".repeat(columns.len()));
+    text += &line(["*bound*", "", ""], allowed.collect());
     for row in rows {
-        let hz = row.hz.map_or_else(String::new, |hz| hz.to_string());
-        let what = match &row.end {
-            End::Works => "works".to_owned(),
-            End::Untried(why) => why.clone(),
-            End::Failed(tests) => format!("FAILED: {}", tests.join(", ")),
+        text += &match row {
+            Row::Tried(tried) => {
+                let hz = tried.hz.map_or_else(String::new, |hz| hz.to_string());
+                let cells = tried.figures.cells.iter().map(cell).collect();
+                line([&tried.release, &hz, &ending(&tried.failed)], cells)
+            }
+            Row::Untried { release, why } => {
+                line([release, "", why], vec![String::new(); columns.len()])
+            }
         };
-        text += &format!("| {} | {hz} | {what} |\n", row.release);
     }
     text
+}
+
+fn ending(failed: &[String]) -> String {
+    match failed {
+        [] => "pass".to_owned(),
+        _ => format!("FAILED: {}", failed.join(", ")),
+    }
+}
+
+fn cell(cell: &Cell) -> String {
+    match cell.is_held {
+        true => cell.text.clone(),
+        false => format!("**{}** NOT HELD", cell.text),
+    }
 }
 
 /// Put `table` in the place of the one between the marks of the file at `path`.
@@ -207,20 +257,62 @@ fn replace(text: &str, table: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_table_has_a_line_for_each_kernel() {
-        let works = Row {
-            release: "6.18.15".to_owned(),
+    /// A kernel on which all tests pass, with one figure.
+    fn tried(release: &str, text: &str, is_held: bool) -> Tried {
+        Tried {
+            release: release.to_owned(),
             hz: Some(250),
-            end: End::Works,
-        };
+            image: PathBuf::new(),
+            failed: Vec::new(),
+            figures: Figures {
+                kernel: release.to_owned(),
+                cells: vec![Cell {
+                    text: text.to_owned(),
+                    is_held,
+                }],
+                failures: Vec::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_kernel_with_its_figures() {
         let rows = [
-            works,
-            Row::untried("7.1.13".to_owned(), "loads nothing".to_owned()),
+            Row::Tried(tried("6.18.15", "60.0", true)),
+            Row::Tried(Tried {
+                failed: vec!["hotplug".to_owned()],
+                hz: None,
+                ..tried("7.3.4", "29.7", false)
+            }),
+            Row::Untried {
+                release: "7.1.13".to_owned(),
+                why: "loads nothing".to_owned(),
+            },
         ];
-        let expected = "| Linux | HZ | |\n|---|---|---|\n| 6.18.15 | 250 | works |\n\
-                        | 7.1.13 |  | loads nothing |\n";
-        assert_eq!(table(&rows), expected);
+        let columns = [Column {
+            scenario: "game".to_owned(),
+            figure: "fps".to_owned(),
+            unit: "1/s".to_owned(),
+            allowed: ">= 57.5".to_owned(),
+        }];
+        let expected = "| Linux | HZ | tests | `game` fps 1/s |\n|---|---|---|--:|\n\
+                        | *bound* |  |  | >= 57.5 |\n\
+                        | 6.18.15 | 250 | pass | 60.0 |\n\
+                        | 7.3.4 |  | FAILED: hotplug | **29.7** NOT HELD |\n\
+                        | 7.1.13 |  | loads nothing |  |\n";
+        assert_eq!(table(&rows, &columns), expected);
+    }
+
+    #[test]
+    fn a_kernel_is_good_if_its_tests_pass_and_its_figures_hold() {
+        let good = || tried("7.3.4", "60.0", true);
+        assert!(good().is_good());
+        assert!(!tried("7.3.4", "29.7", false).is_good());
+        let failed = vec!["hotplug".to_owned()];
+        assert!(!Tried { failed, ..good() }.is_good());
+        let mut silent = good();
+        silent.figures.failures.push("it did not boot".to_owned());
+        assert!(!silent.is_good());
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod process;
 mod published;
 mod report;
 mod run;
+mod scorecard;
 mod selftests;
 mod setup;
 mod soak;
@@ -56,7 +57,7 @@ enum Cmd {
     Report(report::Args),
     /// Build the second test kernel (6.12, 1000 Hz) from Debian's sources
     Kernel(kernel::Args),
-    /// Try the scheduler on every series of kernels that Debian offers
+    /// Try the scheduler on every series of kernels that Debian offers: tests and figures
     Kernels(kernels::Args),
     /// Shake the scheduler in a guest for as long as one likes
     Soak(soak::Args),

@@ -18,11 +18,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use scx_guest::Kernel;
+use scx_guest::debian::Offer;
 
 use crate::bench;
 use crate::interrupt;
 use crate::process;
 use crate::published;
+use crate::scorecard;
 use crate::selftests;
 use crate::setup::{self, Purpose, Tools};
 use crate::workspace::Workspace;
@@ -67,6 +69,8 @@ enum Step {
     Tests,
     /// `cargo xtask bench --gate`
     Gate,
+    /// The headline figures on the oldest, the long-term and the newest kernel
+    Scorecard,
 }
 
 const STEPS: &[Step] = &[
@@ -75,6 +79,7 @@ const STEPS: &[Step] = &[
     Step::Clippy,
     Step::Tests,
     Step::Gate,
+    Step::Scorecard,
 ];
 
 impl Step {
@@ -85,6 +90,7 @@ impl Step {
             Step::Clippy => "cargo clippy",
             Step::Tests => "cargo test",
             Step::Gate => "bench --gate",
+            Step::Scorecard => "scorecard",
         }
     }
 
@@ -101,7 +107,7 @@ impl Step {
                 Purpose::Loader,
                 Purpose::Meson,
             ],
-            Step::Gate => &[Purpose::Build, Purpose::Guest, Purpose::Workload],
+            Step::Gate | Step::Scorecard => &[Purpose::Build, Purpose::Guest, Purpose::Workload],
         }
     }
 }
@@ -145,6 +151,7 @@ pub fn main(args: &Args) -> Result<()> {
             Step::Clippy => clippy(&workspace, &tools),
             Step::Tests => tests(args, &workspace, &tools, &mut count),
             Step::Gate => gate(args, &workspace, &tools),
+            Step::Scorecard => scorecard(args, &workspace, &tools),
         };
         interrupt::check()?;
         if let Err(error) = &result {
@@ -291,6 +298,36 @@ fn gate(args: &Args, workspace: &Workspace, tools: &Tools) -> Result<()> {
         None => Vec::new(),
     };
     bench::gate(workspace, tools, &kernel)
+}
+
+/// Do the headline figures hold on the kernels that matter most?
+fn scorecard(args: &Args, workspace: &Workspace, tools: &Tools) -> Result<()> {
+    let mut kernels: Vec<Kernel> = Vec::new();
+    match Kernel::find_second(args.second_kernel.as_deref(), args.kernels.as_deref())? {
+        Some(oldest) => kernels.push(oldest),
+        None => println!("oldest kernel: not run (`cargo xtask kernel` builds one)"),
+    }
+    kernels.push(Kernel::find(args.kernel.as_deref())?);
+    match newest_kernel() {
+        Ok(newest) => kernels.push(newest),
+        // A machine that brings its own kernel need not be able to get Debian's.
+        Err(error) if args.kernel.is_some() && !interrupt::is_pressed() => {
+            println!("newest kernel: not run ({})", crate::one_line(&error));
+        }
+        Err(error) => return Err(error.context("the newest kernel")),
+    }
+    kernels.dedup_by_key(|kernel| kernel.release().to_owned());
+    let images: Vec<&Path> = kernels.iter().map(Kernel::image).collect();
+    let card = scorecard::measure(workspace, tools, &images)?;
+    let broken = card.broken();
+    ensure!(broken.is_empty(), "not held on {}", broken.join(", "));
+    Ok(())
+}
+
+/// The newest kernel of Debian that loads schedulers.
+fn newest_kernel() -> Result<Kernel> {
+    let offer = Offer::fetch_or_cached()?;
+    Ok(offer.kernel(&offer.newest_good()?)?)
 }
 
 /// Tests run in the directories of their crates.

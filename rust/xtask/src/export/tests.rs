@@ -166,6 +166,7 @@ fn an_export_is_a_member_that_cargo_resolves_and_a_second_one_changes_nothing() 
         ("src/old.rs", false),
         ("tests/guest/main.rs", false),
         ("bench-baseline.json", false),
+        ("bench-bounds.json", false),
         ("tests/sources/main.rs", true),
         ("docs/REFERENCE.md", true),
         ("clippy.toml", true),
