@@ -262,6 +262,7 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 		taskc->account.uncharged_ns = run_length_ns(taskc, now);
 	rescue_end_run(taskc);
 	frequency_ran(cpuc, now);
+	cpuc->account.stopped_at = now;
 	cpuc->account.is_busy = 0;
 	cpuc->account.is_stopped = stays;
 	slice_clear_end(cpuc);

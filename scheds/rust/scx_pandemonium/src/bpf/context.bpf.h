@@ -185,6 +185,11 @@ struct steal_llc {
 	u64 behind;	/* load times ns that a CPU had less than elsewhere */
 };
 
+struct held_llc {
+	u64 counted_at; /* when @nr_held was counted */
+	u32 nr_held;	/* CPUs that another class has had for long */
+};
+
 struct newidle_llc {
 	s32 last_cpu; /* that went idle; before Linux 6.16 */
 };
@@ -201,6 +206,7 @@ struct llc_ctx {
 	struct dispatch_llc dispatch OWN_CACHE_LINE;
 	struct newidle_llc newidle;
 	struct steal_llc steal;
+	struct held_llc held;
 };
 
 _Static_assert(__builtin_offsetof(struct llc_ctx, lag) % CACHE_LINE_SIZE == 0,

@@ -106,7 +106,8 @@ struct backlog {
  *	task that runs and was served above batch, only one that is starved: a
  *	frame that stops at the end of each slice is late.
  *   2. A batch task, if others went before batch work too often.
- *   3. Now and then, a batch task of a domain that has more to do.
+ *   3. Now and then, a task that is stranded in another domain, or a batch task
+ *	of one that has more to do.
  */
 static bool serve_first(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			const struct backlog *nr, const struct task_ctx *prevc,
@@ -115,7 +116,8 @@ static bool serve_first(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 	bool in_burst = prevc && prevc->classify.served_tier > TIER_BATCH;
 
 	return rescue_overdue(cpuc, llcc, now, in_burst) ||
-	       serve_deficit(cpuc, llcc, nr->batch) || steal_balance(cpuc, now);
+	       serve_deficit(cpuc, llcc, nr->batch) ||
+	       rescue_other(cpuc, now) || steal_balance(cpuc, now);
 }
 
 /*

@@ -228,6 +228,7 @@ struct topo_cpu {
 struct account_cpu {
 	u64 run_started_at; /* when the running task began its run */
 	u64 on_cpu_at;	    /* when that task got the CPU */
+	u64 stopped_at;	    /* when a task of ours ran here last */
 	u64 rank;	    /* its rank at run_started_at, policy/vtime.h */
 	u64 burst_ns;	    /* how long its bursts are on average */
 	u32 tier;	    /* tier in which it runs */
@@ -253,6 +254,7 @@ struct handoff_cpu {
 struct rescue_cpu {
 	u64 look_at;		 /* when to look for starved tasks again */
 	u64 look_for_kthread_at; /* the same, for a kernel thread there */
+	u64 look_at_others_at;	 /* the same, in queues of other domains */
 };
 
 struct classify_cpu {

@@ -26,6 +26,7 @@
  *   look	is a long queue worth another look?
  *   newidle	did a CPU that goes idle miss a task?
  *   steal	what does a CPU take from another domain?
+ *   held	which CPUs does another class hold?
  *   rescue	which task has waited too long?
  *   frequency	how fast does a CPU have to be?
  *   account	which task uses how much CPU time, and how long did it wait?
@@ -307,6 +308,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "grant.bpf.c"
 #include "group.bpf.c"
 #include "handoff.bpf.c"
+#include "held.bpf.c"
 #include "hint.bpf.c"
 #include "idle.bpf.c"
 #include "lag.bpf.c"

@@ -30,6 +30,11 @@ enum rescue_consts {
 	STARVED_INTERVAL_NS = 2 * RESCUE_RUN_NS,
 	/* It looks again this much later if it may run none of them. */
 	STARVED_RETRY_NS = 50 * NSEC_PER_MSEC,
+	/*
+	 * A task that is due waits this long only where no CPU of its domain
+	 * that may run it does: these are held by another class.
+	 */
+	STRANDED_NS = 100 * NSEC_PER_MSEC,
 };
 
 /* Which tasks of the older group a search is for. */
@@ -63,13 +68,17 @@ static bool is_of_kind(struct task_struct *p, const struct task_ctx *taskc,
 __noinline bool rescue_one(s32 cpu, u64 dsq_id, u32 kind, u32 nr_max)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
-	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
+	bool is_own = dsq_id >> DSQ_KIND_SHIFT == DSQ_KIND_OWN;
 	struct waiters *w = queue_waiters(dsq_id);
+	struct llc_ctx *llcc = NULL;
 	u32 nr = 0;
 	struct task_struct *p;
 	struct task_ctx *taskc;
 	u32 group;
 
+	/* Its own clock says what a task of another domain is owed. */
+	if (cpuc)
+		llcc = lookup_llc(is_own ? cpuc->topo.llc_idx : (u32)dsq_id);
 	if (!llcc || !w)
 		return false;
 	group = wait_age_old(w);
@@ -159,6 +168,48 @@ __hidden bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			   starved_only) ||
 	       rescue_from(cpuc, queue_nr_interactive(llcc), interactive, now,
 			   starved_only);
+}
+
+/*
+ * Serve on @cpu a task of @dsq_id, a queue of another domain, if one there is
+ * stranded. Whether that domain defers its looks says nothing: its CPUs may not
+ * run that task. Seen by the verifier once.
+ */
+__noinline bool rescue_stranded(s32 cpu, u64 dsq_id, u64 now)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct waiters *w = queue_waiters(dsq_id);
+	u32 kind;
+
+	if (!cpuc || !w || !queue_is_overdue(w, now, STRANDED_NS))
+		return false;
+	kind = wait_age_is_over(w, now, STARVED_NS) ? RESCUE_ANY : RESCUE_OWED;
+	if (!rescue_one(cpu, dsq_id, kind, STARVED_SCAN_MAX))
+		return false;
+	stat_inc(cpuc, STAT_SERVE_RESCUED);
+	return true;
+}
+
+__noinline bool rescue_from_others(s32 cpu, u64 now)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	const struct llc_topo *topo;
+	u32 i, idx;
+
+	topo = cpuc ? try_lookup_llc_topo(cpuc->topo.llc_idx) : NULL;
+	if (!topo)
+		return false;
+	cpuc->rescue.look_at_others_at = now + STARVED_INTERVAL_NS;
+	bpf_for(i, 0, topo->nr_neighbours) {
+		if (i >= MAX_NEIGHBOURS)
+			break;
+		idx = topo->neighbours[i];
+		if (rescue_stranded(cpu, queue_batch(idx), now) ||
+		    rescue_stranded(cpu, queue_interactive(idx), now))
+			return true;
+	}
+	cpuc->rescue.look_at_others_at = now + STARVED_RETRY_NS;
+	return false;
 }
 
 __hidden bool rescue_is_protected(const struct task_ctx *taskc)

@@ -13,12 +13,17 @@
  * ever: kernel threads no longer than others, and any task 2 s of real time at
  * the very most, where fewer than about 100 wait that long for each CPU.
  *
+ * A CPU looks at the queues of other domains too, now and then. There a task
+ * that is due waits for long only if the CPUs that may run it are held by
+ * another class.
+ *
  * Not here: the age of waits (queue, policy/wait_age.h).
  */
 #ifndef __RESCUE_BPF_H
 #define __RESCUE_BPF_H
 
 #include "context.bpf.h"
+#include "policy/vtime.h"
 
 /*
  * Move a task of the queues that @cpuc's CPU serves to its local DSQ if it has
@@ -27,6 +32,20 @@
  */
 bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now,
 		    bool starved_only);
+
+/*
+ * What is left of rescue_other() where there is another domain and it is time
+ * to look, for the CPU with the number @cpu. The verifier sees it once.
+ */
+bool rescue_from_others(s32 cpu, u64 now);
+
+/* As rescue_overdue(), for a task that is stranded in another domain. */
+static __always_inline bool rescue_other(const struct cpu_ctx *cpuc, u64 now)
+{
+	return nr_llcs > 1 &&
+	       !vtime_before(now, cpuc->rescue.look_at_others_at) &&
+	       rescue_from_others(cpuc->topo.cpu, now);
+}
 
 /*
  * Return whether the task of @taskc was rescued: others may not preempt its

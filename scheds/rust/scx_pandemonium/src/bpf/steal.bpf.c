@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* steal: what does a CPU take from another domain? See steal.bpf.h. */
 #include "steal.bpf.h"
+#include "held.bpf.h"
 #include "idle.bpf.h"
 #include "look.bpf.h"
 #include "queue.bpf.h"
@@ -41,57 +42,70 @@ static __always_inline bool take(struct cpu_ctx *cpuc,
 	return true;
 }
 
-__noinline bool steal_from_any(s32 cpu, u64 now)
+/*
+ * Take any task of domain @other_idx to @cpu, interactive first. Seen by the
+ * verifier once, not at each call.
+ */
+__noinline bool steal_from(s32 cpu, u32 other_idx, u64 now)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
-	const struct llc_topo *topo;
-	struct llc_ctx *other;
-	u32 i, idx;
+	struct llc_ctx *other = llcc ? lookup_llc(other_idx) : NULL;
 
-	if (!llcc)
-		return false;
-	topo = try_lookup_llc_topo(llcc->topo.idx);
+	return other && (take(cpuc, llcc, other, queue_interactive(other_idx),
+			      queue_nr_interactive(other), now) ||
+			 take(cpuc, llcc, other, queue_batch(other_idx),
+			      queue_nr_batch(other), now));
+}
+
+__noinline bool steal_from_any(s32 cpu, u64 now)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	const struct llc_topo *topo;
+	u32 i;
+
+	topo = cpuc ? try_lookup_llc_topo(cpuc->topo.llc_idx) : NULL;
 	if (!topo)
 		return false;
 	bpf_for(i, 0, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
-		idx = topo->neighbours[i];
-		other = lookup_llc(idx);
-		if (!other)
-			break;
-		if (take(cpuc, llcc, other, queue_interactive(idx),
-			 queue_nr_interactive(other), now) ||
-		    take(cpuc, llcc, other, queue_batch(idx),
-			 queue_nr_batch(other), now))
+		if (steal_from(cpu, topo->neighbours[i], now))
 			return true;
 	}
 	return false;
 }
 
-/*
- * Return whether the first batch task of @other, which has @there to do, is
- * better off in @llcc, which has @here: for each CPU the two are further apart
- * than what it is of that. Anything less would only send tasks to and fro.
- */
-static bool is_better_here(const struct llc_ctx *llcc, u64 here,
-			   const struct llc_ctx *other, u64 there)
-{
-	u32 nr_here = llcc->topo.nr_cpus, nr_there = other->topo.nr_cpus, load;
+/* What a domain has to do, and how many of its CPUs can do that. */
+struct burden {
+	u64 load;
+	u32 nr_cpus;
+};
 
-	if (there * nr_here <= here * nr_there || !queue_nr_batch(other))
-		return false;
-	load = queue_peek_load(queue_batch(other->topo.idx));
-	return load && there * nr_here > (here + load) * nr_there;
+static struct burden burden_of(struct llc_ctx *llcc, u64 now)
+{
+	return (struct burden){
+		.load = total_load_of(llcc),
+		.nr_cpus = held_nr_serving(llcc->topo.idx, now),
+	};
 }
 
-/* Return @load, which @llcc has to do, for each of its CPUs. */
-static u64 load_per_cpu(const struct llc_ctx *llcc, u64 load)
+/*
+ * Return whether the first batch task of @other, which has the burden @there,
+ * is better off where it is @here: for each CPU the two are further apart than
+ * what it is of that. Anything less would only send tasks to and fro.
+ */
+static bool is_better_here(const struct burden *here,
+			   const struct llc_ctx *other,
+			   const struct burden *there)
 {
-	u32 nr_cpus = llcc->topo.nr_cpus;
+	u32 nr_here = here->nr_cpus, nr_there = there->nr_cpus, load;
 
-	return nr_cpus ? load / nr_cpus : 0;
+	if (there->load * nr_here <= here->load * nr_there ||
+	    !queue_nr_batch(other))
+		return false;
+	load = queue_peek_load(queue_batch(other->topo.idx));
+	return load && there->load * nr_here > (here->load + load) * nr_there;
 }
 
 /*
@@ -122,12 +136,14 @@ static bool count_behind(struct llc_ctx *llcc, s64 ahead, u64 max, u64 now)
 }
 
 /*
- * Take the first batch task of @other, which has @ahead more to do than @llcc,
- * if there was too little here for so long that it is that task's turn to be
- * here, though that does not even the two out.
+ * Take the first batch task of @other, which has @ahead more to do than @llcc
+ * with its @nr_cpus, if there was too little here for so long that it is that
+ * task's turn to be here, though that does not even the two out.
  */
-static bool take_turn(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-		      const struct llc_ctx *other, s64 ahead, u64 now)
+static __always_inline bool take_turn(struct cpu_ctx *cpuc,
+				      struct llc_ctx *llcc, u32 nr_cpus,
+				      const struct llc_ctx *other, s64 ahead,
+				      u64 now)
 {
 	u64 dsq_id = queue_batch(other->topo.idx), max_ns, max;
 	u32 nr = queue_nr_batch(other);
@@ -137,7 +153,7 @@ static bool take_turn(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 		return false;
 	max_ns = topo_share_cache(llcc, other) ? BEHIND_MAX_NEAR_NS
 					       : BEHIND_MAX_NS;
-	max = load * max_ns / llcc->topo.nr_cpus;
+	max = load * max_ns / nr_cpus;
 	if (!count_behind(llcc, ahead, max, now) ||
 	    !take(cpuc, llcc, other, dsq_id, nr, now))
 		return false;
@@ -145,14 +161,21 @@ static bool take_turn(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 	return true;
 }
 
+/*
+ * For each other domain, near before far:
+ *
+ *   1. Any task of one whose CPUs all are held.
+ *   2. A batch task of one that has more to do, see is_better_here().
+ *   3. At last a batch task of the one that has most, see take_turn().
+ */
 __noinline bool steal_to_even_out(s32 cpu, u64 now)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	const struct llc_topo *topo;
 	struct llc_ctx *other, *furthest = NULL;
+	struct burden here, there;
 	s64 ahead, most = 0;
-	u64 here, there;
 	u32 i;
 
 	if (!llcc)
@@ -161,23 +184,31 @@ __noinline bool steal_to_even_out(s32 cpu, u64 now)
 	topo = try_lookup_llc_topo(llcc->topo.idx);
 	if (!topo)
 		return false;
-	here = total_load_of(llcc);
+	here = burden_of(llcc, now);
+	/* This CPU at least, though it may have nothing to run just now. */
+	here.nr_cpus += !here.nr_cpus;
 	bpf_for(i, 0, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
 		other = lookup_llc(topo->neighbours[i]);
 		if (!other)
 			break;
-		there = total_load_of(other);
-		if (is_better_here(llcc, here, other, there) &&
+		there = burden_of(other, now);
+		if (!there.nr_cpus) {
+			if (steal_from(cpu, other->topo.idx, now))
+				return true;
+			continue;
+		}
+		if (is_better_here(&here, other, &there) &&
 		    take(cpuc, llcc, other, queue_batch(other->topo.idx),
 			 queue_nr_batch(other), now))
 			return true;
-		ahead = load_per_cpu(other, there) - load_per_cpu(llcc, here);
+		ahead = there.load / there.nr_cpus - here.load / here.nr_cpus;
 		if (!furthest || ahead > most) {
 			furthest = other;
 			most = ahead;
 		}
 	}
-	return furthest && take_turn(cpuc, llcc, furthest, most, now);
+	return furthest &&
+	       take_turn(cpuc, llcc, here.nr_cpus, furthest, most, now);
 }

@@ -33,6 +33,7 @@ mod games;
 mod gate;
 mod groups;
 mod handoffs;
+mod held;
 mod hotplug;
 mod idle;
 mod input;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Groups of tasks beside each other, and what each member got and waited.
 //!
-//! `crowd SECONDS GROUPS`: a group is `KIND*NR`, `KIND*NR@CPU` to pin it or
-//! `KIND*NR@CPU+CPU` to pin the second of a pair of pipes elsewhere, and any of
-//! these with `^NICE` to give it a nice level, `^idle` for SCHED_IDLE or `^fifo` for
-//! SCHED_FIFO.
+//! `crowd SECONDS GROUPS`: a group is `KIND*NR`, `KIND*NR@CPUS` to pin it to CPUs such
+//! as `1,3` or `KIND*NR@CPUS+CPUS` to pin the second of a pair of pipes elsewhere, and
+//! any of these with `^NICE` to give it a nice level, `^idle` for SCHED_IDLE or `^fifo`
+//! for SCHED_FIFO.
 //!
 //! - `hog` never sleeps.
 //! - `settled` is a hog whose waits count once it has run for 200 ms by the clock: what
@@ -129,9 +129,10 @@ impl FromStr for Weight {
 struct Plan {
     starts_at: Instant,
     ends_at: Instant,
-    cpu: Option<usize>,
+    /// A mask of CPUs; none is all.
+    cpus: Option<u64>,
     /// Where the second of a pair is, if not there.
-    partner_cpu: Option<usize>,
+    partner_cpus: Option<u64>,
     weight: Weight,
 }
 
@@ -146,14 +147,14 @@ pub fn run(words: &[&str]) -> Result<String> {
     for group in groups {
         let (kind, rest) = group.split_once('*').context("KIND*NR")?;
         let (rest, weight) = rest.split_once('^').unwrap_or((rest, "0"));
-        let (nr, cpus) = rest.split_once('@').unwrap_or((rest, ""));
-        let mut cpus = cpus.split('+').filter(|cpu| !cpu.is_empty());
-        let mut cpu = || cpus.next().map(str::parse).transpose().context("CPU");
+        let (nr, lists) = rest.split_once('@').unwrap_or((rest, ""));
+        let mut lists = lists.split('+').filter(|list| !list.is_empty());
+        let mut cpus = || lists.next().map(mask_of).transpose();
         let plan = Plan {
             starts_at,
             ends_at,
-            cpu: cpu()?,
-            partner_cpu: cpu()?,
+            cpus: cpus()?,
+            partner_cpus: cpus()?,
             weight: weight.parse()?,
         };
         for _ in 0..nr.parse::<usize>().context("number")? {
@@ -166,6 +167,12 @@ pub fn run(words: &[&str]) -> Result<String> {
         .map(|member| Ok(join(member)?.to_string()))
         .collect();
     Ok(lines?.join("\n"))
+}
+
+/// The mask of a list of CPUs such as `1,3`.
+fn mask_of(list: &str) -> Result<u64> {
+    let mut cpus = list.split(',').map(str::parse::<u32>);
+    cpus.try_fold(0, |mask, cpu| Ok(mask | 1 << cpu.context("CPU")?))
 }
 
 /// Start a member of `kind`.
@@ -197,8 +204,8 @@ fn hire(kind: &str, plan: Plan) -> Result<JoinHandle<Result<Member>>> {
 impl Plan {
     /// Go where the member belongs and wait for the start.
     fn begin(&self) -> Result<()> {
-        if let Some(cpu) = self.cpu {
-            set_affinity(0, 1 << cpu)?;
+        if let Some(cpus) = self.cpus {
+            set_affinity(0, cpus)?;
         }
         match self.weight {
             Weight::Nice(nice) => set_nice(nice)?,
@@ -211,7 +218,7 @@ impl Plan {
 
     /// The same for the second of a pair.
     fn begin_as_partner(mut self) -> Result<()> {
-        self.cpu = self.partner_cpu.or(self.cpu);
+        self.cpus = self.partner_cpus.or(self.cpus);
         self.begin()
     }
 }
