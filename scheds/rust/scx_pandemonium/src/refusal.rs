@@ -27,6 +27,10 @@ const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
 const VERSION_PATH: &str = "/proc/sys/kernel/version";
 const REAL_TIME: &str = "PREEMPT_RT";
 
+/// A variable of each CPU that the BPF half reads. Its address is that of
+/// `/proc/kallsyms`, which has functions only without `CONFIG_KALLSYMS_ALL`.
+const VARIABLE: &str = "runqueues";
+
 /// In the file of the lockdown: BPF may not read the kernel's memory.
 const LOCKED_DOWN: &str = "[confidentiality]";
 
@@ -89,6 +93,8 @@ struct State {
     isolated: String,
     lockdown: String,
     version: String,
+    /// Whether variables of the kernel have addresses, as those of each CPU.
+    has_variables: bool,
     /// Capabilities of this process, a bit each.
     caps: u64,
 }
@@ -114,6 +120,7 @@ impl State {
             isolated: fs::read_to_string(ISOLATED_PATH).unwrap_or_default(),
             lockdown: fs::read_to_string(LOCKDOWN_PATH).unwrap_or_default(),
             version: fs::read_to_string(VERSION_PATH).unwrap_or_default(),
+            has_variables: compat::in_kallsyms(VARIABLE).unwrap_or(true),
             caps: status.map_or(u64::MAX, |status| status.capeff),
         }
     }
@@ -155,6 +162,13 @@ impl State {
                     .to_owned(),
             );
         }
+        if !self.has_variables {
+            reasons.push(
+                "the kernel does not show where its variables are: boot one with \
+                 CONFIG_KALLSYMS_ALL=y"
+                    .to_owned(),
+            );
+        }
         reasons
     }
 }
@@ -169,6 +183,7 @@ mod tests {
             isolated: "\n".to_owned(),
             lockdown: "none [integrity] confidentiality\n".to_owned(),
             version: "#1 SMP PREEMPT_DYNAMIC Debian 6.18.15-1 (2026-03-12)\n".to_owned(),
+            has_variables: true,
             caps: u64::MAX,
         }
     }
@@ -193,6 +208,10 @@ mod tests {
             version: "#1 SMP PREEMPT_RT Debian 6.18.15-1 (2026-03-12)\n".to_owned(),
             ..usual()
         };
+        let without_variables = State {
+            has_variables: false,
+            ..usual()
+        };
         // As of a partition of a cpuset, which the kernel minds as little.
         let other = State {
             words: vec!["something else".to_owned()],
@@ -204,6 +223,7 @@ mod tests {
             (without(&[21, 38, 39]), "CAP_PERFMON and CAP_BPF is missing"),
             (locked, "lockdown=integrity"),
             (real_time, "built with PREEMPT_RT"),
+            (without_variables, "CONFIG_KALLSYMS_ALL=y"),
             (isolated, "CPUs 1-3 are isolated"),
             (other, "the kernel says: something else"),
         ] {
