@@ -288,7 +288,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 	       .cgroup_set_idle	= (void *)pandemonium_cgroup_set_idle,
 	       .init		= (void *)pandemonium_init,
 	       .exit		= (void *)pandemonium_exit,
-	       .timeout_ms	= 10000,
+	       .timeout_ms	= 30000,
 	       .name		= "pandemonium");
 /* clang-format on */
 
