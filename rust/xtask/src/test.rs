@@ -35,6 +35,9 @@ const KERNEL_ENV: &str = "SCX_GUEST_KERNEL";
 /// Tells the guest tests which other kernel to boot where a test wants two.
 const SECOND_KERNEL_ENV: &str = "SCX_GUEST_KERNEL_2";
 
+/// Tells the guest tests which kernel is the newest, for what only that one has.
+const NEWEST_KERNEL_ENV: &str = "SCX_GUEST_KERNEL_3";
+
 /// The arguments of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -239,6 +242,11 @@ fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCoun
         None => println!("second kernel: none (`cargo xtask kernel` builds one)"),
     }
 
+    let newest = newest_kernel(args)?;
+    if let Some(newest) = &newest {
+        println!("newest kernel: {}", newest.release());
+    }
+
     build_selftests(args, tools)?;
     published::build(workspace, tools).context("the published programs")?;
 
@@ -261,6 +269,9 @@ fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCoun
         .env(KERNEL_ENV, absolute(kernel.image())?);
     if let Some(second) = second {
         command.env(SECOND_KERNEL_ENV, absolute(second.image())?);
+    }
+    if let Some(newest) = newest {
+        command.env(NEWEST_KERNEL_ENV, absolute(newest.image())?);
     }
     let status = process::follow(&mut command, |line| {
         println!("{line}");
@@ -308,14 +319,7 @@ fn scorecard(args: &Args, workspace: &Workspace, tools: &Tools) -> Result<()> {
         None => println!("oldest kernel: not run (`cargo xtask kernel` builds one)"),
     }
     kernels.push(Kernel::find(args.kernel.as_deref())?);
-    match newest_kernel() {
-        Ok(newest) => kernels.push(newest),
-        // A machine that brings its own kernel need not be able to get Debian's.
-        Err(error) if args.kernel.is_some() && !interrupt::is_pressed() => {
-            println!("newest kernel: not run ({})", crate::one_line(&error));
-        }
-        Err(error) => return Err(error.context("the newest kernel")),
-    }
+    kernels.extend(newest_kernel(args)?);
     kernels.dedup_by_key(|kernel| kernel.release().to_owned());
     let images: Vec<&Path> = kernels.iter().map(Kernel::image).collect();
     let card = scorecard::measure(workspace, tools, &images)?;
@@ -324,10 +328,21 @@ fn scorecard(args: &Args, workspace: &Workspace, tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// The newest kernel of Debian that loads schedulers.
-fn newest_kernel() -> Result<Kernel> {
-    let offer = Offer::fetch_or_cached()?;
-    Ok(offer.kernel(&offer.newest_good()?)?)
+/// The newest kernel of Debian that loads schedulers. A machine that brings its own kernel
+/// need not be able to get it, which is said.
+fn newest_kernel(args: &Args) -> Result<Option<Kernel>> {
+    let newest = || -> Result<Kernel> {
+        let offer = Offer::fetch_or_cached()?;
+        Ok(offer.kernel(&offer.newest_good()?)?)
+    };
+    match newest() {
+        Ok(kernel) => Ok(Some(kernel)),
+        Err(error) if args.kernel.is_some() && !interrupt::is_pressed() => {
+            println!("newest kernel: none ({})", crate::one_line(&error));
+            Ok(None)
+        }
+        Err(error) => Err(error.context("the newest kernel")),
+    }
 }
 
 /// Tests run in the directories of their crates.
