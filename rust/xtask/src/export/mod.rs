@@ -246,7 +246,8 @@ fn export(root: &Path, dir: &Path, target: &Target) -> Result<Vec<String>> {
         }
         write(&to, &target.rename_around(&text, &url))?;
     }
-    write(&to.join("Cargo.toml"), &manifest.to_string())?;
+    let manifest = target.rename_around(&manifest.to_string(), &url);
+    write(&to.join("Cargo.toml"), &manifest)?;
     for (file, old, new) in PATHS {
         let path = to.join(file);
         let text = read(&path)?;

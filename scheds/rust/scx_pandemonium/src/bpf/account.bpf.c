@@ -8,6 +8,7 @@
 #include "classify.bpf.h"
 #include "frequency.bpf.h"
 #include "grant.bpf.h"
+#include "held.bpf.h"
 #include "hint.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -231,7 +232,7 @@ __hidden void account_yield(struct task_struct *p)
 	if (!llcc)
 		return;
 	share_yield(taskc, llcc);
-	slice_yield(taskc);
+	slice_end_turn(taskc);
 	scx_bpf_task_set_slice(p, 0);
 }
 
@@ -274,7 +275,7 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 	}
 	taskc->account.runnable_at = now;
 	if (is_runnable)
-		preempt_stopping(p, cpuc, llcc);
+		held_stopping(p, cpuc, llcc);
 	if (!taskc->slice.turn_is_over)
 		stat_inc(cpuc, STAT_PREEMPTED);
 }

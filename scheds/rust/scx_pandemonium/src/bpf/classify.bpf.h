@@ -61,9 +61,7 @@ void classify_sleep(struct task_struct *p, struct task_ctx *taskc, u64 now);
  * Decide the tier in which @p is to be served now, which is not above the one
  * that it was classified into:
  *
- *   1. niced down, or its cgroup is idle: batch, since no fast answer is
- *	asked of it; a rule of the user's own that names its program goes
- *	before its nice level, not before its cgroup;
+ *   1. niced down, unless by an own rule, or in an idle cgroup: batch;
  *   2. too young: batch, since a storm of new tasks all look interactive,
  *	unless it was let through the gate or its program is known to be
  *	more than that; in a surge the gate asks for more

@@ -118,12 +118,3 @@ __hidden bool is_cpu_bypassed(void)
 	return rq->scx.flags & bpf_core_enum_value(enum scx_rq_flags___bypass,
 						   SCX_RQ_BYPASSING___bypass);
 }
-
-__hidden bool has_migration_disabled(const struct task_struct *p)
-{
-	if (!bpf_core_field_exists(p->migration_disabled))
-		return false;
-	if (p->migration_disabled == 1 && __scx_prolog_disables_migration)
-		return p != bpf_get_current_task_btf();
-	return p->migration_disabled;
-}

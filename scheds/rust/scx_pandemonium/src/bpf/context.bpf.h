@@ -29,6 +29,7 @@ struct share_task {
 	u64 turn_vtime;	     /* vtime at the start of its turn */
 	s64 vlag;	     /* how far behind the clock it fell asleep */
 	u64 slept_at_served; /* what the clock had served then */
+	u32 has_yielded;     /* 1 from sched_yield() to its next turn */
 	u32 is_sleeping;     /* 1 from a sleep to the next wakeup */
 	u32 llc_idx;	     /* domain whose clock vtime belongs to */
 	u32 nice_weight;     /* of its nice level */
@@ -62,7 +63,6 @@ struct slice_task {
 	u64 granted_ns;	  /* slice of the present turn */
 	u64 used_ns;	  /* used of it, in runs that were preempted */
 	u32 turn_is_over; /* 1: it queues anew, by its vtime */
-	u32 has_yielded;  /* 1 from sched_yield() to its next run */
 };
 
 struct account_task {
@@ -269,14 +269,5 @@ const struct llc_topo *try_lookup_llc_topo(u32 llc_idx);
  * Kernels that do not show it in struct rq always give false.
  */
 bool is_cpu_bypassed(void);
-
-/*
- * Return whether @p keeps to its CPU for now.
- *
- * A BPF program may disable migration of the current task, once more than the
- * task itself. Whether it does depends on the kernel's version and
- * configuration: a probe of the library has seen it in the attach.
- */
-bool has_migration_disabled(const struct task_struct *p);
 
 #endif /* __CONTEXT_BPF_H */

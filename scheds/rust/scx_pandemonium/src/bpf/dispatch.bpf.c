@@ -45,7 +45,7 @@ static void consider(struct candidate *best, u64 dsq_id, u32 nr, bool has_rival,
 
 	if (!nr)
 		return;
-	if (has_rival && (!queue_peek(dsq_id, &rank) ||
+	if (has_rival && (!queue_peek(dsq_id, false, &rank) ||
 			  (best->dsq_id && !vtime_before(rank, best->rank))))
 		return;
 	best->dsq_id = dsq_id;
@@ -280,7 +280,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		return;
 
 	choose(&best, cpuc, &nr, prevc);
-	if (prevc && may_stay && best.dsq_id && !prevc->slice.has_yielded &&
+	if (prevc && may_stay && best.dsq_id && !prevc->share.has_yielded &&
 	    stays_before(prevc, llcc, best.rank)) {
 		count_service(llcc, !nr.batch || prevc->classify.served_tier ==
 							 TIER_BATCH);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* held: which CPUs does another class hold? See held.bpf.h. */
 #include "held.bpf.h"
+#include "grant.bpf.h"
+#include "preempt.bpf.h"
+#include "stats.bpf.h"
 #include "policy/vtime.h"
 
 enum held_consts {
@@ -55,4 +58,32 @@ __noinline u32 held_nr_serving(u32 llc_idx, u64 now)
 	nr = READ_ONCE(llcc->held.nr_held);
 	nr_cpus = llcc->topo.nr_cpus;
 	return nr < nr_cpus ? nr_cpus - nr : 0;
+}
+
+/*
+ * A higher scheduling class takes the CPU of @cpuc. Linux bypasses a scheduler
+ * to enable and disable it: what waits in the local DSQ stays there then.
+ */
+static bool lose_cpu(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+{
+	preempt_withdraw(cpuc, llcc);
+	grant_revoke(cpuc);
+	stat_inc(cpuc, STAT_RT_RELEASE);
+	return !is_cpu_bypassed();
+}
+
+__hidden void held_cpu_release(s32 cpu)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
+
+	if (llcc && lose_cpu(cpuc, llcc))
+		scx_bpf_reenqueue_local();
+}
+
+__hidden void held_stopping(const struct task_struct *p, struct cpu_ctx *cpuc,
+			    struct llc_ctx *llcc)
+{
+	if (!has_cpu_release && p->scx.slice && lose_cpu(cpuc, llcc))
+		scx_bpf_reenqueue_local_from_anywhere();
 }

@@ -22,4 +22,18 @@
  */
 u32 held_nr_serving(u32 llc_idx, u64 now);
 
+/*
+ * ops.cpu_release(): a higher scheduling class took @cpu for as long as it
+ * likes. What waits in its local DSQ is enqueued again.
+ */
+void held_cpu_release(s32 cpu);
+
+/*
+ * @p, which remains runnable, stops on the CPU of @cpuc. If it has slice left,
+ * a higher class took the CPU: the same follows, on kernels since Linux 6.19,
+ * which let it follow from here and warn of ops.cpu_release().
+ */
+void held_stopping(const struct task_struct *p, struct cpu_ctx *cpuc,
+		   struct llc_ctx *llcc);
+
 #endif /* __HELD_BPF_H */

@@ -46,6 +46,7 @@
 #include "dispatch.bpf.h"
 #include "dump.bpf.h"
 #include "frequency.bpf.h"
+#include "held.bpf.h"
 #include "idle.bpf.h"
 #include "newidle.bpf.h"
 #include "pack.bpf.h"
@@ -152,7 +153,7 @@ void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)
 void BPF_STRUCT_OPS(pandemonium_cpu_release, s32 cpu,
 		    struct scx_cpu_release_args *args)
 {
-	preempt_cpu_release(cpu);
+	held_cpu_release(cpu);
 }
 
 /* Without this one and the next the kernel ends a scheduler at each hotplug. */

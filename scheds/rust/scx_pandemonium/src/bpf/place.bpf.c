@@ -20,18 +20,19 @@
 /*
  * Return whether only one CPU may run @p, now or ever.
  *
- * NOTE: to run a BPF program may disable migration of the current task, and
- * ops.cpu_release() runs another one for the task that lost its CPU. For that
- * task two levels mean nothing.
+ * NOTE: to run a BPF program may disable migration of the current task, as a
+ * probe of the library has seen, and ops.cpu_release() runs another one for the
+ * task that lost its CPU. For the current task so many levels mean nothing.
  */
 static bool is_pinned(const struct task_struct *p, u64 enq_flags)
 {
-	if (p->nr_cpus_allowed == 1)
-		return true;
-	if ((enq_flags & SCX_ENQ_REENQ) && p->migration_disabled == 2 &&
-	    p == bpf_get_current_task_btf())
-		return false;
-	return has_migration_disabled(p);
+	u32 level = 0, nothing = 0;
+
+	if (bpf_core_field_exists(p->migration_disabled))
+		level = p->migration_disabled;
+	if (__scx_prolog_disables_migration && p == bpf_get_current_task_btf())
+		nothing = enq_flags & SCX_ENQ_REENQ ? 2 : 1;
+	return p->nr_cpus_allowed == 1 || level > nothing;
 }
 
 /* Give @p straight to the local DSQ that @dsq_id names. */

@@ -38,8 +38,8 @@ __hidden s32 preempt_init(void)
 }
 
 /*
- * Return the CPUs of @llcc that offer a task of @tier, or NULL. In two branches,
- * since the verifier wants a kptr at a constant offset.
+ * Return the CPUs of @llcc that offer a task of @tier, or NULL. In two
+ * branches, since the verifier wants a kptr at a constant offset.
  */
 static __always_inline struct bpf_cpumask *offered_mask(struct llc_ctx *llcc,
 							u32 tier)
@@ -68,8 +68,8 @@ static void mark_offered(struct llc_ctx *llcc, s32 cpu, u32 tier,
 }
 
 /*
- * Return whether the task of @taskc has to leave its CPU, that of @cpuc, to what
- * runs there.
+ * Return whether what runs on the CPU of @cpuc goes on before the task of
+ * @taskc.
  */
 static bool is_outranked(const struct task_ctx *taskc,
 			 const struct cpu_ctx *cpuc)
@@ -305,32 +305,4 @@ __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 __hidden void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
 	set_offer(cpuc, llcc, 0);
-}
-
-/*
- * A higher scheduling class takes the CPU of @cpuc. Linux bypasses a scheduler
- * to enable and disable it: what waits in the local DSQ stays there then.
- */
-static bool lose_cpu(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
-{
-	preempt_withdraw(cpuc, llcc);
-	grant_revoke(cpuc);
-	stat_inc(cpuc, STAT_RT_RELEASE);
-	return !is_cpu_bypassed();
-}
-
-__hidden void preempt_cpu_release(s32 cpu)
-{
-	struct cpu_ctx *cpuc = lookup_cpu(cpu);
-	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
-
-	if (llcc && lose_cpu(cpuc, llcc))
-		scx_bpf_reenqueue_local();
-}
-
-__hidden void preempt_stopping(const struct task_struct *p,
-			       struct cpu_ctx *cpuc, struct llc_ctx *llcc)
-{
-	if (!has_cpu_release && p->scx.slice && lose_cpu(cpuc, llcc))
-		scx_bpf_reenqueue_local_from_anywhere();
 }

@@ -50,27 +50,13 @@ void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
 bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc, s32 cpu);
 
 /*
- * A task of @tier, with bursts of @burst_ns on average, begins to run on @cpuc's
- * CPU: offer it to those that go before it.
+ * A task of @tier, with bursts of @burst_ns on average, begins to run on
+ * @cpuc's CPU: offer it to those that go before it.
  */
 void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 tier,
 		   u64 burst_ns);
 
 /* The CPU of @cpuc may not be preempted until it is offered again. */
 void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
-
-/*
- * ops.cpu_release(): a higher scheduling class took @cpu for as long as it
- * likes. What waits in its local DSQ is enqueued again.
- */
-void preempt_cpu_release(s32 cpu);
-
-/*
- * @p, which remains runnable, stops on the CPU of @cpuc. If it has slice left, a
- * higher class took the CPU: the same follows, on kernels since Linux 6.19,
- * which let it follow from here and warn of ops.cpu_release().
- */
-void preempt_stopping(const struct task_struct *p, struct cpu_ctx *cpuc,
-		      struct llc_ctx *llcc);
 
 #endif /* __PREEMPT_BPF_H */

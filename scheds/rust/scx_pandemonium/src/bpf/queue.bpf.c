@@ -68,26 +68,14 @@ __hidden bool queue_uncount(struct task_ctx *taskc)
 	return true;
 }
 
-/* Return the rank of the last task of @dsq_id, or @rank if that is later. */
-static u64 rank_behind(u64 dsq_id, u64 rank)
-{
-	struct task_struct *p;
-
-	bpf_for_each(scx_dsq, p, dsq_id, SCX_DSQ_ITER_REV) {
-		if (vtime_before(rank, p->scx.dsq_vtime))
-			rank = p->scx.dsq_vtime;
-		break;
-	}
-	return rank;
-}
-
 __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 			   struct llc_ctx *llcc, u64 dsq_id, u64 enq_flags)
 {
-	u64 rank = share_rank(taskc, llcc);
+	u64 rank = share_rank(taskc, llcc), last;
 
-	if (taskc->slice.has_yielded)
-		rank = rank_behind(dsq_id, rank);
+	if (taskc->share.has_yielded && queue_peek(dsq_id, true, &last) &&
+	    vtime_before(rank, last))
+		rank = last;
 	count_waiting(taskc, dsq_id);
 	scx_bpf_dsq_insert_vtime(p, dsq_id, classify_slice_ns(taskc), rank,
 				 enq_flags);
@@ -161,11 +149,11 @@ __noinline enum queue_state queue_state_of_all(void)
 	return all;
 }
 
-__hidden bool queue_peek(u64 dsq_id, u64 *rank)
+__hidden bool queue_peek(u64 dsq_id, bool is_last, u64 *rank)
 {
 	struct task_struct *p;
 
-	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+	bpf_for_each(scx_dsq, p, dsq_id, is_last ? SCX_DSQ_ITER_REV : 0) {
 		*rank = p->scx.dsq_vtime;
 		return true;
 	}
@@ -214,9 +202,7 @@ static u32 evacuate_from(u64 dsq_id, s32 cpu, bool is_all)
 	struct task_struct *p;
 	u32 nr_moved = 0;
 
-	/*
-	 * It ends with the tasks that are there now, later ones are not seen.
-	 */
+	/* It ends with the tasks that are there now: later ones are unseen. */
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
 		if ((is_all || scx_bpf_task_cpu(p) == cpu) &&
 		    scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_GLOBAL, 0))

@@ -12,10 +12,8 @@
  * nothing is stranded behind one busy CPU; an own queue holds only what no
  * other CPU could take, and what a rule keeps to few CPUs.
  *
- * The tasks of each queue are counted, by the age of their wait.
- *
- * Built-in local DSQs are used only to hand a task straight to a CPU that will
- * run it next.
+ * The tasks of each queue are counted, by the age of their wait. Local DSQs
+ * only hand a task straight to a CPU that will run it next.
  *
  * Not here: which CPU (place), which queue next (dispatch), which task has
  * waited too long (rescue), what a task is owed (share).
@@ -103,10 +101,10 @@ void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 bool queue_uncount(struct task_ctx *taskc);
 
 /*
- * Read the rank of the first task of @dsq_id into @rank. Return false, and
- * leave @rank alone, if the queue is empty. Costly; see the count first.
+ * Read the rank of the first task of @dsq_id, or of the last, into @rank.
+ * Return false if the queue is empty. Costly; see the count first.
  */
-bool queue_peek(u64 dsq_id, u64 *rank);
+bool queue_peek(u64 dsq_id, bool is_last, u64 *rank);
 
 /*
  * Return what the first task of @dsq_id is of the load of its domain; 0 if the

@@ -217,6 +217,7 @@ __hidden void share_yield(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	u64 clock = READ_ONCE(llcc->lag.clock.avg_vruntime);
 
+	taskc->share.has_yielded = 1;
 	if (!vtime_before(taskc->share.vtime, clock))
 		return;
 	lag_leave(taskc);
@@ -227,6 +228,7 @@ __hidden void share_yield(struct task_ctx *taskc, struct llc_ctx *llcc)
 __hidden void share_begin_turn(struct task_ctx *taskc)
 {
 	taskc->share.turn_vtime = taskc->share.vtime;
+	taskc->share.has_yielded = 0;
 }
 
 __hidden void share_set_weight(struct task_struct *p)

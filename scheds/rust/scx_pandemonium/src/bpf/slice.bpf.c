@@ -151,12 +151,6 @@ __hidden void slice_end_turn(struct task_ctx *taskc)
 	taskc->slice.turn_is_over = 1;
 }
 
-__hidden void slice_yield(struct task_ctx *taskc)
-{
-	taskc->slice.turn_is_over = 1;
-	taskc->slice.has_yielded = 1;
-}
-
 __hidden void slice_use(struct task_ctx *taskc, u64 ran_ns)
 {
 	taskc->slice.used_ns += ran_ns;
@@ -247,7 +241,6 @@ __hidden void slice_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 {
 	/* The kernel says nothing of it while the machine goes to sleep. */
 	cpuc->slice.is_idle = 0;
-	taskc->slice.has_yielded = 0;
 	if (taskc->slice.turn_is_over) {
 		taskc->slice.turn_is_over = 0;
 		taskc->slice.used_ns = 0;

@@ -35,9 +35,6 @@ void slice_end_turn(struct task_ctx *taskc);
 void slice_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 		     struct llc_ctx *llcc, u64 now);
 
-/* The task of @taskc calls sched_yield(): it goes behind others that wait. */
-void slice_yield(struct task_ctx *taskc);
-
 /* It used @ran_ns of its slice. */
 void slice_use(struct task_ctx *taskc, u64 ran_ns);
 

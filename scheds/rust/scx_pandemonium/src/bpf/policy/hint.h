@@ -44,8 +44,8 @@ static inline enum tier hint_bound_tier(enum tier tier, u32 least, u32 greatest,
 }
 
 /*
- * Return @weight, that of a nice level; that of nice 0 at least if what is known
- * of the program @ignores_nice.
+ * Return @weight, that of a nice level; that of nice 0 at least if what is
+ * known of the program @ignores_nice.
  */
 static inline u32 hint_nice_weight(u32 weight, u32 ignores_nice)
 {
