@@ -25,8 +25,6 @@ use libbpf_rs::{
     RingBufferBuilder,
 };
 use log::{debug, info, warn};
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::geteuid;
 use scx_utils::{
     NR_CPU_IDS, NR_CPUS_POSSIBLE, compat, scx_ops_attach, scx_ops_load, scx_ops_open,
@@ -65,8 +63,12 @@ const OTHER_SCHEDULER_POLL: Duration = Duration::from_millis(50);
 /// How often what an interrupt sets in `preempt_count` is sampled, at the most.
 const INTERRUPT_ROUNDS: u32 = 50;
 
-/// How long to sleep, and to spin, while timers expire to be sampled.
-const INTERRUPT_POLL: Duration = Duration::from_millis(1);
+/// How long to sleep: the timer that ends it is a hard one, and is sampled.
+const INTERRUPT_SLEEP: Duration = Duration::from_millis(1);
+
+/// How long to spin: the tick expires meanwhile, at 100 Hz too, and is a hard timer.
+/// Timers of our own are no choice, since a service may not have any (`@timer`).
+const INTERRUPT_SPIN: Duration = Duration::from_millis(11);
 
 /// Why knobs cannot be read or written.
 const NO_KNOBS: &str = "the BPF object has no knobs";
@@ -185,7 +187,10 @@ impl<'a> Scheduler<'a> {
         fill_topology(&mut skel, &tables)?;
         fill_compositors(&mut skel, &compositors)?;
         remember(&skel, memories.unwrap_or_default())?;
-        let irq_mask = find_interrupts(&skel)?;
+        let irq_mask = find_interrupts(&skel).unwrap_or_else(|err| {
+            warn!("{err:#}");
+            None
+        });
         match irq_mask {
             Some(mask) => info!("interrupts set {mask:#x} in preempt_count"),
             None => warn!("{}", waker::UNKNOWN),
@@ -479,11 +484,11 @@ fn find_interrupts(skel: &BpfSkel<'_>) -> Result<Option<u32>> {
         result.context("sampling a task")
     };
     for _ in 0..INTERRUPT_ROUNDS {
-        // The timer that ends the sleep is a hard one.
         sample_task()?;
-        sleep(INTERRUPT_POLL);
+        sleep(INTERRUPT_SLEEP);
         sample_task()?;
-        spin_through_timer().context("letting a timer expire")?;
+        let started = Instant::now();
+        while started.elapsed() < INTERRUPT_SPIN {}
         let bss = skel.maps.bss_data.as_ref().context(NO_VARIABLES)?;
         let data = skel.maps.data_data.as_ref().context(NO_VARIABLES)?;
         let samples = Samples {
@@ -498,16 +503,6 @@ fn find_interrupts(skel: &BpfSkel<'_>) -> Result<Option<u32>> {
         }
     }
     Ok(None)
-}
-
-/// Let a hard timer expire while this thread runs in user space.
-fn spin_through_timer() -> nix::Result<()> {
-    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::empty())?;
-    let expires_in = TimeSpec::from_duration(INTERRUPT_POLL / 2);
-    timer.set(Expiration::OneShot(expires_in), TimerSetTimeFlags::empty())?;
-    let started = Instant::now();
-    while started.elapsed() < INTERRUPT_POLL {}
-    Ok(())
 }
 
 /// The same without a scheduler: whether this kernel shows whether a task or an
