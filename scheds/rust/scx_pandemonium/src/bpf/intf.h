@@ -253,7 +253,7 @@ struct handoff_cpu {
 
 struct rescue_cpu {
 	u64 look_at;		 /* when to look for starved tasks again */
-	u64 look_for_kthread_at; /* the same, for a kernel thread there */
+	u64 look_for_awaited_at; /* the same, for those that others wait for */
 	u64 look_at_others_at;	 /* the same, in queues of other domains */
 };
 

@@ -27,6 +27,7 @@
  *   newidle	did a CPU that goes idle miss a task?
  *   steal	what does a CPU take from another domain?
  *   held	which CPUs does another class hold?
+ *   awaited	do others wait for what a task does?
  *   rescue	which task has waited too long?
  *   frequency	how fast does a CPU have to be?
  *   account	which task uses how much CPU time, and how long did it wait?
@@ -319,6 +320,7 @@ SCX_OPS_DEFINE(pandemonium_ops,
 #include "place.bpf.c"
 #include "preempt.bpf.c"
 #include "queue.bpf.c"
+#include "awaited.bpf.c"
 #include "rescue.bpf.c"
 #include "share.bpf.c"
 #include "slice.bpf.c"

@@ -2,6 +2,7 @@
 /* place: which CPU does a ready task go to? See place.bpf.h. */
 #include "place.bpf.h"
 #include "account.bpf.h"
+#include "awaited.bpf.h"
 #include "classify.bpf.h"
 #include "compositor.bpf.h"
 #include "grant.bpf.h"
@@ -239,7 +240,7 @@ static enum stat_id enqueue_pinned(struct task_struct *p,
 /*
  * Place @p, which several CPUs may run.
  *
- *   1. The queue of its tier in its domain.
+ *   1. The queue of its tier; not that of batch work if others wait for it.
  *   2. If it woke without ops.select_cpu(), or was thrown out by another class,
  *	and a CPU runs something of a lower tier: that one looks there at once.
  *
@@ -258,7 +259,8 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 			 ((enq_flags & SCX_ENQ_WAKEUP) &&
 			  !__COMPAT_is_enq_cpu_selected(enq_flags));
 
-	if (taskc->classify.served_tier == TIER_BATCH) {
+	if (taskc->classify.served_tier == TIER_BATCH &&
+	    !awaited_by_others(p)) {
 		queue_insert(p, taskc, llcc, queue_batch(llcc->topo.idx),
 			     enq_flags);
 		return STAT_PLACE_BATCH;

@@ -4,7 +4,8 @@
  *
  *   own queue of a CPU		tasks that only this CPU may run, and confined
  *				ones
- *   interactive of a domain	tasks to be served before batch work
+ *   interactive of a domain	tasks to be served before batch work, and those
+ *				that others wait for
  *   batch of a domain		everything else
  *
  * Each is a DSQ ordered by rank (vtime less the head start of the tier). A

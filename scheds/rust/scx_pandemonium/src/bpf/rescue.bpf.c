@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* rescue: which task has waited too long? See rescue.bpf.h. */
 #include "rescue.bpf.h"
+#include "awaited.bpf.h"
 #include "queue.bpf.h"
 #include "slice.bpf.h"
 #include "stats.bpf.h"
@@ -31,6 +32,11 @@ enum rescue_consts {
 	/* It looks again this much later if it may run none of them. */
 	STARVED_RETRY_NS = 50 * NSEC_PER_MSEC,
 	/*
+	 * A search takes one part in so many of a CPU's time at the most. That
+	 * counts where a CPU is slow: a virtual one that has part of a CPU.
+	 */
+	SEARCH_PARTS = 16,
+	/*
 	 * A task that is due waits this long only where no CPU of its domain
 	 * that may run it does: these are held by another class.
 	 */
@@ -39,17 +45,17 @@ enum rescue_consts {
 
 /* Which tasks of the older group a search is for. */
 enum rescue_kind {
-	/* Those that had less than their share, and kernel threads. */
+	/* Those that had less than their share, and those below. */
 	RESCUE_OWED,
-	/* Kernel threads: others wait for what they do. */
-	RESCUE_KTHREAD,
+	/* Those that others wait for, see awaited_by_others(). */
+	RESCUE_AWAITED,
 	RESCUE_ANY,
 };
 
 static bool is_of_kind(struct task_struct *p, const struct task_ctx *taskc,
 		       const struct llc_ctx *llcc, u32 kind)
 {
-	return kind == RESCUE_ANY || (p->flags & PF_KTHREAD) ||
+	return kind == RESCUE_ANY || awaited_by_others(p) ||
 	       (kind == RESCUE_OWED &&
 		vtime_is_eligible(taskc->share.vtime,
 				  llcc->lag.clock.avg_vruntime,
@@ -99,33 +105,73 @@ __noinline bool rescue_one(s32 cpu, u64 dsq_id, u32 kind, u32 nr_max)
 	return false;
 }
 
-/* Serve a kernel thread of @dsq_id, unless there was none a while ago. */
-static bool rescue_kthread(struct cpu_ctx *cpuc, u64 dsq_id, u64 now)
+/*
+ * Return when a CPU that began to search at @now searches again: after
+ * @pause_ns, or later if it took long. @began_at is when it began by
+ * bpf_ktime_get_ns(), since scx_bpf_now() stands still meanwhile.
+ */
+static u64 search_again_at(u64 now, u64 pause_ns, u64 began_at)
 {
-	if (vtime_before(now, cpuc->rescue.look_for_kthread_at))
-		return false;
-	if (rescue_one(cpuc->topo.cpu, dsq_id, RESCUE_KTHREAD,
-		       STARVED_SCAN_MAX))
-		return true;
-	cpuc->rescue.look_for_kthread_at = now + STARVED_RETRY_NS;
-	return false;
+	u64 least_ns = SEARCH_PARTS * (bpf_ktime_get_ns() - began_at);
+
+	return now + (pause_ns > least_ns ? pause_ns : least_ns);
 }
 
 /* Serve a task of @dsq_id whatever it had, if one of @w waits that long. */
 static bool rescue_starved(struct cpu_ctx *cpuc, struct waiters *w, u64 dsq_id,
 			   u64 now)
 {
-	s32 cpu = cpuc->topo.cpu;
+	u64 pause_ns, began_at;
+	bool is_found;
 
 	if (!wait_age_is_over(w, now, STARVED_NS) ||
 	    vtime_before(now, cpuc->rescue.look_at))
 		return false;
-	if (rescue_kthread(cpuc, dsq_id, now) ||
-	    rescue_one(cpu, dsq_id, RESCUE_ANY, STARVED_SCAN_MAX)) {
-		cpuc->rescue.look_at = now + STARVED_INTERVAL_NS;
+	began_at = bpf_ktime_get_ns();
+	is_found = rescue_one(cpuc->topo.cpu, dsq_id, RESCUE_ANY,
+			      STARVED_SCAN_MAX);
+	pause_ns = is_found ? STARVED_INTERVAL_NS : STARVED_RETRY_NS;
+	cpuc->rescue.look_at = search_again_at(now, pause_ns, began_at);
+	return is_found;
+}
+
+/* Return whether one of the @nr tasks of @dsq_id has waited for @thresh_ns. */
+static bool has_overdue(u32 nr, u64 dsq_id, u64 now, u64 thresh_ns)
+{
+	struct waiters *w = nr ? queue_waiters(dsq_id) : NULL;
+
+	return w && queue_is_overdue(w, now, thresh_ns);
+}
+
+/*
+ * Serve a task that others wait for, if one is overdue; with @starved_only, if
+ * one is starved. There is none in the queue of batch work, see place.
+ */
+static bool rescue_awaited(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now,
+			   bool starved_only)
+{
+	u64 thresh_ns = starved_only ? STARVED_NS : knobs.sojourn_thresh_ns;
+	u64 interactive = queue_interactive(llcc->topo.idx);
+	u64 own = queue_own(cpuc->topo.cpu), began_at;
+	bool is_in_interactive, is_in_own;
+	s32 cpu = cpuc->topo.cpu;
+
+	is_in_interactive = has_overdue(queue_nr_interactive(llcc), interactive,
+					now, thresh_ns);
+	is_in_own = has_overdue(queue_nr_own(cpuc), own, now, thresh_ns);
+	if ((!is_in_interactive && !is_in_own) ||
+	    vtime_before(now, cpuc->rescue.look_for_awaited_at))
+		return false;
+	began_at = bpf_ktime_get_ns();
+	if ((is_in_interactive &&
+	     rescue_one(cpu, interactive, RESCUE_AWAITED, STARVED_SCAN_MAX)) ||
+	    (is_in_own &&
+	     rescue_one(cpu, own, RESCUE_AWAITED, STARVED_SCAN_MAX))) {
+		stat_inc(cpuc, STAT_SERVE_RESCUED);
 		return true;
 	}
-	cpuc->rescue.look_at = now + STARVED_RETRY_NS;
+	cpuc->rescue.look_for_awaited_at =
+		search_again_at(now, STARVED_RETRY_NS, began_at);
 	return false;
 }
 
@@ -163,7 +209,8 @@ __hidden bool rescue_overdue(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 	u64 batch = queue_batch(llcc->topo.idx);
 	u64 interactive = queue_interactive(llcc->topo.idx);
 
-	return rescue_from(cpuc, queue_nr_own(cpuc), own, now, starved_only) ||
+	return rescue_awaited(cpuc, llcc, now, starved_only) ||
+	       rescue_from(cpuc, queue_nr_own(cpuc), own, now, starved_only) ||
 	       rescue_from(cpuc, queue_nr_batch(llcc), batch, now,
 			   starved_only) ||
 	       rescue_from(cpuc, queue_nr_interactive(llcc), interactive, now,
