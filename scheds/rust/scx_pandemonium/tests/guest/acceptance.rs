@@ -7,6 +7,7 @@ use anyhow::Result;
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 
 /// Seconds of the load and of the scheduler around it, by the guest's clock. The
@@ -59,10 +60,10 @@ fn passes(kernel: &Kernel, nr_cpus: u32) -> Result<()> {
 
 #[test]
 fn stress_with_changing_affinity_is_survived_on_2_cpus() -> Result<()> {
-    passes(&kernels::first()?, 2)
+    draws::judge(|| passes(&kernels::first()?, 2))
 }
 
 #[test]
 fn stress_with_changing_affinity_is_survived_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(|kernel| passes(kernel, 4))
+    draws::judge(|| kernels::on_second(|kernel| passes(kernel, 4)))
 }

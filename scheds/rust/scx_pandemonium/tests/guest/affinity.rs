@@ -9,6 +9,7 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::crowd;
+use crate::support::draws;
 use crate::support::kernels;
 
 const SCRIPT: &str = "\
@@ -30,12 +31,12 @@ fn survives(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn no_task_is_left_behind_while_affinities_change() -> Result<()> {
-    survives(&kernels::first()?)
+    draws::judge(|| survives(&kernels::first()?))
 }
 
 #[test]
 fn no_task_is_left_behind_while_affinities_change_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(survives)
+    draws::judge(|| kernels::on_second(survives))
 }
 
 /// Hogs that keep to two of eight CPUs, and on each other one a task that sleeps.
@@ -94,10 +95,10 @@ fn restricted_hogs_cost_little(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn hogs_that_keep_to_some_cpus_cost_the_others_little() -> Result<()> {
-    restricted_hogs_cost_little(&kernels::first()?)
+    draws::judge(|| restricted_hogs_cost_little(&kernels::first()?))
 }
 
 #[test]
 fn hogs_that_keep_to_some_cpus_cost_the_others_little_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(restricted_hogs_cost_little)
+    draws::judge(|| kernels::on_second(restricted_hogs_cost_little))
 }

@@ -3,7 +3,8 @@
 //! may ask (support/agent.rs).
 //!
 //! - `wander ...`, `displaced ...`, `sleepers ...`, `leavers ...`: see idle.rs.
-//! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `groups ...`: see
+//! - `idle-waits ...`: see kicks.rs. `children`: see gate.rs. `grace-periods ...`: see
+//!   grace.rs. `groups ...`: see
 //!   groups.rs. `goes-on ...`: see handoffs.rs. `intruded ...`: see classes.rs.
 //! - `light-load ...`: see packing.rs. `load-step ...`: see frequency.rs.
 //!   `late-game ...`: see games.rs. `latecomer ...`: see victims.rs. `parted ...`: see
@@ -24,7 +25,7 @@ use anyhow::Result;
 
 use crate::support::agent;
 use crate::{
-    attach, classes, domains, frequency, games, gate, groups, handoffs, idle, kicks, loader,
+    attach, classes, domains, frequency, games, gate, grace, groups, handoffs, idle, kicks, loader,
     packing, procdb, profiles, races, requests, roles, rules, sandbox, service, top, victims,
     waits, yields,
 };
@@ -48,6 +49,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["hogs-and-yielders", words @ ..] => yields::hogs_and_yielders(words),
         ["job-beside-yielders"] => yields::job_beside_yielders(),
         ["intruded", words @ ..] => classes::intruded(words),
+        ["grace-periods", words @ ..] => grace::grace_periods(words),
         ["groups", words @ ..] => groups::churn(words),
         ["idle-waits", words @ ..] => kicks::idle_waits(words),
         ["parted", words @ ..] => domains::parted(words),

@@ -12,6 +12,7 @@ use scx_guest::Kernel;
 use crate::constants;
 use crate::idle::FAKE;
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 
 const SCRIPT: &str = "\
@@ -82,14 +83,16 @@ fact warned $(grep -c 'does not know all' $LOG)
 
 #[test]
 fn schedules_where_the_kernel_knows_no_packages_or_cores() -> Result<()> {
-    let world = OURS.world(&kernels::first()?, "1x1x2x2")?;
-    let told = world.run(&format!("{FAKE}{UNKNOWN_SCRIPT}"))?;
-    let said: Vec<String> = told.all("said")?;
-    println!("{said:?}");
-    let smt: Vec<bool> = said.iter().map(|line| line.ends_with("SMT on")).collect();
-    told.check_eq("SMT", smt, vec![false, true])?;
-    told.check_eq("warnings", told.one("warned")?, 2)?;
-    told.check_load(GAP_MAX_MS)
+    draws::judge(|| {
+        let world = OURS.world(&kernels::first()?, "1x1x2x2")?;
+        let told = world.run(&format!("{FAKE}{UNKNOWN_SCRIPT}"))?;
+        let said: Vec<String> = told.all("said")?;
+        println!("{said:?}");
+        let smt: Vec<bool> = said.iter().map(|line| line.ends_with("SMT on")).collect();
+        told.check_eq("SMT", smt, vec![false, true])?;
+        told.check_eq("warnings", told.one("warned")?, 2)?;
+        told.check_load(GAP_MAX_MS)
+    })
 }
 
 // Machines of 2 and of 4 CPUs are those of most other tests, on both kernels; on the
@@ -100,17 +103,17 @@ mod first_kernel {
 
     #[test]
     fn schedules_on_1_cpu() -> Result<()> {
-        attaches(&kernels::first()?, "1x1x1x1")
+        draws::judge(|| attaches(&kernels::first()?, "1x1x1x1"))
     }
 
     #[test]
     fn schedules_on_8_cpus() -> Result<()> {
-        attaches(&kernels::first()?, "1x1x8x1")
+        draws::judge(|| attaches(&kernels::first()?, "1x1x8x1"))
     }
 
     #[test]
     fn schedules_on_2_nodes_with_smt() -> Result<()> {
-        attaches(&kernels::first()?, "2x1x2x2")
+        draws::judge(|| attaches(&kernels::first()?, "2x1x2x2"))
     }
 }
 
@@ -119,11 +122,11 @@ mod second_kernel {
 
     #[test]
     fn schedules_on_1_cpu() -> Result<()> {
-        kernels::on_second(|kernel| attaches(kernel, "1x1x1x1"))
+        draws::judge(|| kernels::on_second(|kernel| attaches(kernel, "1x1x1x1")))
     }
 
     #[test]
     fn schedules_on_2_nodes_with_smt() -> Result<()> {
-        kernels::on_second(|kernel| attaches(kernel, "2x1x2x2"))
+        draws::judge(|| kernels::on_second(|kernel| attaches(kernel, "2x1x2x2")))
     }
 }

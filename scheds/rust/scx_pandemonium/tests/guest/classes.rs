@@ -16,6 +16,7 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::stats::Found;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::work::{
@@ -126,12 +127,12 @@ fn other_classes_cost_no_task_its_cpu(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn real_time_work_and_tasks_that_become_it_cost_no_other_its_cpu() -> Result<()> {
-    other_classes_cost_no_task_its_cpu(&kernels::first()?)
+    draws::judge(|| other_classes_cost_no_task_its_cpu(&kernels::first()?))
 }
 
 #[test]
 fn real_time_work_costs_no_task_its_cpu_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(other_classes_cost_no_task_its_cpu)
+    draws::judge(|| kernels::on_second(other_classes_cost_no_task_its_cpu))
 }
 
 /// A round: batch work, a moment in which the CPU is idle, real-time work.
@@ -252,12 +253,12 @@ fn check_intruded(told: &Told, nr: usize) -> Result<()> {
 
 #[test]
 fn no_wakeup_is_put_behind_real_time_work() -> Result<()> {
-    wakeups_avoid_real_time_work(&kernels::first()?)
+    draws::judge(|| wakeups_avoid_real_time_work(&kernels::first()?))
 }
 
 #[test]
 fn no_wakeup_is_put_behind_real_time_work_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(wakeups_avoid_real_time_work)
+    draws::judge(|| kernels::on_second(wakeups_avoid_real_time_work))
 }
 
 /// Where the kernel has SCX_ENQ_IMMED a wakeup in the very moment of real-time work comes
@@ -279,21 +280,23 @@ fact deprecated $(dmesg | grep -c deprecated)
 
 #[test]
 fn real_time_work_costs_no_task_its_cpu_on_the_newest_kernel() -> Result<()> {
-    kernels::on_newest(other_classes_cost_no_task_its_cpu)
+    draws::judge(|| kernels::on_newest(other_classes_cost_no_task_its_cpu))
 }
 
 #[test]
 fn no_wakeup_stays_with_real_time_work_on_the_newest_kernel() -> Result<()> {
-    kernels::on_newest(|kernel| {
-        let told = OURS.flat(kernel, 2)?.run(NEWEST_SCRIPT)?;
-        check_intruded(&told, 3)?;
-        told.check_eq("masks of interrupts found", told.one("masks")?, 1)?;
-        let found = told.one("stats")?;
-        let nr_returned = Found { told: &told, found }.count("nr_enq_return")?;
-        println!("{nr_returned} tasks came back");
-        told.check(nr_returned > 0, || {
-            "no task came back from a CPU that was taken".into()
-        })?;
-        told.check_eq("warnings of the kernel", told.one("deprecated")?, 0)
+    draws::judge(|| {
+        kernels::on_newest(|kernel| {
+            let told = OURS.flat(kernel, 2)?.run(NEWEST_SCRIPT)?;
+            check_intruded(&told, 3)?;
+            told.check_eq("masks of interrupts found", told.one("masks")?, 1)?;
+            let found = told.one("stats")?;
+            let nr_returned = Found { told: &told, found }.count("nr_enq_return")?;
+            println!("{nr_returned} tasks came back");
+            told.check(nr_returned > 0, || {
+                "no task came back from a CPU that was taken".into()
+            })?;
+            told.check_eq("warnings of the kernel", told.one("deprecated")?, 0)
+        })
     })
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::ours::{OURS, check_victims, tasks_of};
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 
@@ -33,43 +34,45 @@ stop INT
 
 #[test]
 fn a_compositor_is_known_by_its_name() -> Result<()> {
-    let names: Vec<&str> = PROCESSES.iter().map(|(name, _, _)| *name).collect();
-    let script = format!("NAMES='{}'\n{NAMES_SCRIPT}", names.join(" "));
-    let told = OURS.flat(&kernels::first()?, 4)?.run(&script)?;
-    let list: Value = told.one("list")?;
-    let tasks = tasks_of(&list)?;
-    for (_, name, is_compositor) in PROCESSES {
-        let main = tasks
-            .iter()
-            .find(|task| task["comm"] == *name && task["pid"] == task["tgid"])
-            .with_context(|| format!("no process is called {name}"))?;
-        let painter = tasks
-            .iter()
-            .find(|task| task["comm"] == "painter" && task["tgid"] == main["tgid"])
-            .with_context(|| format!("{name} has no second thread"))?;
-        println!("{main}\n{painter}");
-        let expected = if *is_compositor {
-            ("lat_critical", "interactive")
-        } else {
-            ("batch", "batch")
-        };
-        let found = (
-            main["tier"].as_str().unwrap_or_default(),
-            painter["tier"].as_str().unwrap_or_default(),
-        );
-        told.check_eq(&format!("tiers of {name}"), found, expected)?;
-        let reason = if *is_compositor {
-            "compositor"
-        } else {
-            "behaviour"
-        };
-        for task in [main, painter] {
-            let what = format!("reason of the tier of {name}");
-            told.check_eq(&what, &task["tier_by"], &reason.into())?;
+    draws::judge(|| {
+        let names: Vec<&str> = PROCESSES.iter().map(|(name, _, _)| *name).collect();
+        let script = format!("NAMES='{}'\n{NAMES_SCRIPT}", names.join(" "));
+        let told = OURS.flat(&kernels::first()?, 4)?.run(&script)?;
+        let list: Value = told.one("list")?;
+        let tasks = tasks_of(&list)?;
+        for (_, name, is_compositor) in PROCESSES {
+            let main = tasks
+                .iter()
+                .find(|task| task["comm"] == *name && task["pid"] == task["tgid"])
+                .with_context(|| format!("no process is called {name}"))?;
+            let painter = tasks
+                .iter()
+                .find(|task| task["comm"] == "painter" && task["tgid"] == main["tgid"])
+                .with_context(|| format!("{name} has no second thread"))?;
+            println!("{main}\n{painter}");
+            let expected = if *is_compositor {
+                ("lat_critical", "interactive")
+            } else {
+                ("batch", "batch")
+            };
+            let found = (
+                main["tier"].as_str().unwrap_or_default(),
+                painter["tier"].as_str().unwrap_or_default(),
+            );
+            told.check_eq(&format!("tiers of {name}"), found, expected)?;
+            let reason = if *is_compositor {
+                "compositor"
+            } else {
+                "behaviour"
+            };
+            for task in [main, painter] {
+                let what = format!("reason of the tier of {name}");
+                told.check_eq(&what, &task["tier_by"], &reason.into())?;
+            }
         }
-    }
-    told.check_eq("notes about a long name", told.one("nr_notes")?, 1)?;
-    told.check_stops()
+        told.check_eq("notes about a long name", told.one("nr_notes")?, 1)?;
+        told.check_stops()
+    })
 }
 
 const NR_CPUS: u32 = 4;

@@ -14,6 +14,7 @@
 use anyhow::{Context, Result};
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::world::World;
@@ -399,55 +400,61 @@ fn check_frames(told: &Told, limit_ms: f64, late_limit: f64) -> Result<()> {
 
 #[test]
 fn weston_presents_frames_beside_a_build_as_if_real_time() -> Result<()> {
-    let mut world = world(&["chrt", "weston", "weston-presentation-shm"])?;
-    for name in WESTON_FILES {
-        world = world.with_library(name)?;
-    }
-    let told = world
-        .with_installed("/usr/share/weston")?
-        .with_installed("/usr/share/X11/xkb")?
-        .run(&format!("SECONDS={SECONDS}\n{BUILD}{SCREEN}"))?;
-    let limit = Frames::read(&told, "limit")?;
-    let limit_ms = limit.percentile(50) * LONGER + LONGER_MS;
-    check_frames(&told, limit_ms, limit.late(limit_ms))
+    draws::judge(|| {
+        let mut world = world(&["chrt", "weston", "weston-presentation-shm"])?;
+        for name in WESTON_FILES {
+            world = world.with_library(name)?;
+        }
+        let told = world
+            .with_installed("/usr/share/weston")?
+            .with_installed("/usr/share/X11/xkb")?
+            .run(&format!("SECONDS={SECONDS}\n{BUILD}{SCREEN}"))?;
+        let limit = Frames::read(&told, "limit")?;
+        let limit_ms = limit.percentile(50) * LONGER + LONGER_MS;
+        check_frames(&told, limit_ms, limit.late(limit_ms))
+    })
 }
 
 #[test]
 fn a_game_of_rt_app_has_its_frames_beside_a_build() -> Result<()> {
-    let told = world(&["rt-app"])?.run(&format!("SECONDS={SECONDS}\n{BUILD}{GAME}"))?;
-    check_frames(&told, REFRESH_MS, 0.0)
+    draws::judge(|| {
+        let told = world(&["rt-app"])?.run(&format!("SECONDS={SECONDS}\n{BUILD}{GAME}"))?;
+        check_frames(&told, REFRESH_MS, 0.0)
+    })
 }
 
 #[test]
 fn pipewire_plays_without_an_error_beside_a_build() -> Result<()> {
-    let world = world(&["pipewire", "pw-link", "pw-play", "pw-profiler", "pw-top"])?;
-    let told = with_pipewire(world)?.run(&format!("SECONDS={SECONDS}\n{BUILD}{AUDIO}"))?;
-    for quantum in QUANTUMS {
-        let [default, ours] = ["default", "ours"].map(|name| format!("{name}_{quantum}"));
-        let mut errors = [0; 2];
-        for (errors, span) in errors.iter_mut().zip([&default, &ours]) {
-            *errors = nr_errors(&told, "sink", span)? + nr_errors(&told, "player", span)?;
-        }
-        let (nr_default, late_default) = pair(&told, &format!("periods_{default}"))?;
-        let (nr_ours, late_ours) = pair(&told, &format!("periods_{ours}"))?;
-        println!(
-            "quantum {quantum}: errors {} by default, {} under ours; late {late_default} of \
+    draws::judge(|| {
+        let world = world(&["pipewire", "pw-link", "pw-play", "pw-profiler", "pw-top"])?;
+        let told = with_pipewire(world)?.run(&format!("SECONDS={SECONDS}\n{BUILD}{AUDIO}"))?;
+        for quantum in QUANTUMS {
+            let [default, ours] = ["default", "ours"].map(|name| format!("{name}_{quantum}"));
+            let mut errors = [0; 2];
+            for (errors, span) in errors.iter_mut().zip([&default, &ours]) {
+                *errors = nr_errors(&told, "sink", span)? + nr_errors(&told, "player", span)?;
+            }
+            let (nr_default, late_default) = pair(&told, &format!("periods_{default}"))?;
+            let (nr_ours, late_ours) = pair(&told, &format!("periods_{ours}"))?;
+            println!(
+                "quantum {quantum}: errors {} by default, {} under ours; late {late_default} of \
              {nr_default} periods, {late_ours} of {nr_ours}",
-            errors[0], errors[1]
-        );
+                errors[0], errors[1]
+            );
 
-        let nr_due = SECONDS as f64 * RATE as f64 / quantum as f64;
-        told.check(nr_ours >= nr_due * SEEN_MIN, || {
-            format!("quantum {quantum}: {nr_ours} periods instead of {nr_due}")
-        })?;
-        told.check_eq("errors under ours", errors[1], 0)?;
-        told.check(late_default >= nr_default * DEFAULT_LATE_MIN, || {
-            format!("quantum {quantum}: the build makes only {late_default} periods late")
-        })?;
-        told.check(late_ours * LATE_FACTOR <= late_default, || {
-            format!("quantum {quantum}: {late_ours} periods late, {late_default} by default")
-        })?;
-        check_build(&told, &format!("_{quantum}"))?;
-    }
-    told.check_stops()
+            let nr_due = SECONDS as f64 * RATE as f64 / quantum as f64;
+            told.check(nr_ours >= nr_due * SEEN_MIN, || {
+                format!("quantum {quantum}: {nr_ours} periods instead of {nr_due}")
+            })?;
+            told.check_eq("errors under ours", errors[1], 0)?;
+            told.check(late_default >= nr_default * DEFAULT_LATE_MIN, || {
+                format!("quantum {quantum}: the build makes only {late_default} periods late")
+            })?;
+            told.check(late_ours * LATE_FACTOR <= late_default, || {
+                format!("quantum {quantum}: {late_ours} periods late, {late_default} by default")
+            })?;
+            check_build(&told, &format!("_{quantum}"))?;
+        }
+        told.check_stops()
+    })
 }

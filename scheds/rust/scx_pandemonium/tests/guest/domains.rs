@@ -12,6 +12,7 @@ use anyhow::{Context, Error, Result};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::work::{cpu_time, join, set_affinity, set_nice, spawn, spin_until};
 
@@ -122,20 +123,20 @@ fn share_by_weight(kernel: &Kernel, topology: &str, groups: &[&str]) -> Result<(
 
 #[test]
 fn two_domains_share_by_weight_though_no_move_evens_them_out() -> Result<()> {
-    share_by_weight(&kernels::first()?, "1x2x2x1", &TWO)
+    draws::judge(|| share_by_weight(&kernels::first()?, "1x2x2x1", &TWO))
 }
 
 #[test]
 fn two_domains_share_by_weight_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(|kernel| share_by_weight(kernel, "1x2x2x1", &TWO))
+    draws::judge(|| kernels::on_second(|kernel| share_by_weight(kernel, "1x2x2x1", &TWO)))
 }
 
 #[test]
 fn three_domains_share_by_weight_though_no_move_evens_them_out() -> Result<()> {
-    share_by_weight(&kernels::first()?, "1x3x2x1", &THREE)
+    draws::judge(|| share_by_weight(&kernels::first()?, "1x3x2x1", &THREE))
 }
 
 #[test]
 fn three_domains_share_by_weight_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(|kernel| share_by_weight(kernel, "1x3x2x1", &THREE))
+    draws::judge(|| kernels::on_second(|kernel| share_by_weight(kernel, "1x3x2x1", &THREE)))
 }

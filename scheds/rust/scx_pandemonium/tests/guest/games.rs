@@ -16,6 +16,7 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::share::{bench, metric};
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::work::{join, set_nice, sleep_until, spawn, spin_until, work};
@@ -113,55 +114,59 @@ fn games(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn a_game_has_its_frames_beside_a_build() -> Result<()> {
-    games(&kernels::first()?)
+    draws::judge(|| games(&kernels::first()?))
 }
 
 #[test]
 fn a_game_has_its_frames_on_another_kernel() -> Result<()> {
-    kernels::on_second(games)
+    draws::judge(|| kernels::on_second(games))
 }
 
 /// The fewest CPUs that the threads of a game share with a build. With cgroups the game
 /// is due half of the machine.
 #[test]
 fn a_game_has_its_frames_on_2_cpus_with_and_without_cgroups() -> Result<()> {
-    let told = bench(
-        &kernels::first()?,
-        "1x1x2x1",
-        "",
-        "game_mt,game_mt_cg,game_cg,frames60_12ms",
-    )?;
-    check_game(&told, "game_mt", FRAME_MT_MS)?;
-    check_frames(&told, "game_mt_cg", FRAME_MT_MS)?;
-    check_frames(&told, "game_cg", FRAME_MS)?;
-    check_frames(&told, "frames60_12ms", FRAME_MS)?;
-    told.check_stops()
+    draws::judge(|| {
+        let told = bench(
+            &kernels::first()?,
+            "1x1x2x1",
+            "",
+            "game_mt,game_mt_cg,game_cg,frames60_12ms",
+        )?;
+        check_game(&told, "game_mt", FRAME_MT_MS)?;
+        check_frames(&told, "game_mt_cg", FRAME_MT_MS)?;
+        check_frames(&told, "game_cg", FRAME_MS)?;
+        check_frames(&told, "frames60_12ms", FRAME_MS)?;
+        told.check_stops()
+    })
 }
 
 #[test]
 fn a_game_that_was_late_is_on_time_again() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 4)?.run(
-        "begin\n\
+    draws::judge(|| {
+        let told = OURS.flat(&kernels::first()?, 4)?.run(
+            "begin\n\
          fact many-hogs $(agent late-game 60 12 64)\n\
          fact long-frames $(agent late-game 30 20 16)\n\
          stop INT\n",
-    )?;
-    for (game, rate_hz) in [("many-hogs", 60.0), ("long-frames", 30.0)] {
-        let frames: String = told.one(game)?;
-        println!("{game}: {frames} frames");
-        let counts: Vec<f64> = frames
-            .split_whitespace()
-            .map(str::parse)
-            .collect::<Result<_, _>>()?;
-        let [late, free] = counts[..] else {
-            bail!("{game}: {frames:?} is not two numbers");
-        };
-        told.check(late < rate_hz / 2.0, || {
-            format!("{game}: {late} frames in a second: it was not late at all")
-        })?;
-        told.check(free / 2.0 >= rate_hz * FPS_MIN / 60.0, || {
-            format!("{game}: {free} frames in 2 s: it stays late")
-        })?;
-    }
-    told.check_stops()
+        )?;
+        for (game, rate_hz) in [("many-hogs", 60.0), ("long-frames", 30.0)] {
+            let frames: String = told.one(game)?;
+            println!("{game}: {frames} frames");
+            let counts: Vec<f64> = frames
+                .split_whitespace()
+                .map(str::parse)
+                .collect::<Result<_, _>>()?;
+            let [late, free] = counts[..] else {
+                bail!("{game}: {frames:?} is not two numbers");
+            };
+            told.check(late < rate_hz / 2.0, || {
+                format!("{game}: {late} frames in a second: it was not late at all")
+            })?;
+            told.check(free / 2.0 >= rate_hz * FPS_MIN / 60.0, || {
+                format!("{game}: {free} frames in 2 s: it stays late")
+            })?;
+        }
+        told.check_stops()
+    })
 }

@@ -21,6 +21,7 @@ use serde_json::Value;
 use crate::ours::OURS;
 use crate::share::{bench, metric};
 use crate::support::crowd;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 
@@ -219,12 +220,12 @@ fn weights(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn cgroups_share_by_weight_through_the_hierarchy() -> Result<()> {
-    weights(&kernels::first()?)
+    draws::judge(|| weights(&kernels::first()?))
 }
 
 #[test]
 fn cgroups_share_by_weight_on_another_kernel() -> Result<()> {
-    kernels::on_second(weights)
+    draws::judge(|| kernels::on_second(weights))
 }
 
 fn across_domains(kernel: &Kernel) -> Result<()> {
@@ -238,12 +239,12 @@ fn across_domains(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn cgroups_share_by_weight_across_two_domains() -> Result<()> {
-    across_domains(&kernels::first()?)
+    draws::judge(|| across_domains(&kernels::first()?))
 }
 
 #[test]
 fn cgroups_share_by_weight_across_two_domains_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(across_domains)
+    draws::judge(|| kernels::on_second(across_domains))
 }
 
 /// Hogs of which some are due more than a CPU each: of `$NR_HEAVY` in a cgroup of 900, and
@@ -310,12 +311,12 @@ fn heavy(nr_heavy: usize) -> Result<()> {
 
 #[test]
 fn a_task_that_is_due_more_than_a_cpu_makes_its_domain_no_fuller_than_that() -> Result<()> {
-    heavy(1)
+    draws::judge(|| heavy(1))
 }
 
 #[test]
 fn two_tasks_that_are_due_more_than_a_cpu_each_do_not_either() -> Result<()> {
-    heavy(2)
+    draws::judge(|| heavy(2))
 }
 
 /// Hogs in a cgroup beside a task of nice -20 in the root, as a kworker of high priority is.
@@ -345,18 +346,20 @@ const HOGS_EVEN: f64 = 0.88;
 /// end of it.
 #[test]
 fn a_moment_of_great_weight_elsewhere_does_not_set_hogs_back() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 4)?.run(WORKER_SCRIPT)?;
-    crowd::check(&told, "worker", HOG_WAIT_MAX)?;
-    let hogs = crowd::check(&told, "hogs", HOG_WAIT_MAX)?;
-    let (least, most) = hogs
-        .iter()
-        .fold((Duration::MAX, Duration::ZERO), |(least, most), hog| {
-            (least.min(hog.cpu), most.max(hog.cpu))
-        });
-    told.check(least >= most.mul_f64(HOGS_EVEN), || {
-        format!("equal hogs got {least:?} to {most:?}")
-    })?;
-    told.check_stops()
+    draws::judge(|| {
+        let told = OURS.flat(&kernels::first()?, 4)?.run(WORKER_SCRIPT)?;
+        crowd::check(&told, "worker", HOG_WAIT_MAX)?;
+        let hogs = crowd::check(&told, "hogs", HOG_WAIT_MAX)?;
+        let (least, most) = hogs
+            .iter()
+            .fold((Duration::MAX, Duration::ZERO), |(least, most), hog| {
+                (least.min(hog.cpu), most.max(hog.cpu))
+            });
+        told.check(least >= most.mul_f64(HOGS_EVEN), || {
+            format!("equal hogs got {least:?} to {most:?}")
+        })?;
+        told.check_stops()
+    })
 }
 
 fn idle(kernel: &Kernel) -> Result<()> {
@@ -375,19 +378,21 @@ fn idle(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn an_idle_cgroup_gets_what_is_left() -> Result<()> {
-    idle(&kernels::first()?)
+    draws::judge(|| idle(&kernels::first()?))
 }
 
 #[test]
 fn an_idle_cgroup_gets_what_is_left_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(idle)
+    draws::judge(|| kernels::on_second(idle))
 }
 
 #[test]
 fn thousands_of_cgroups_come_and_go_and_weights_still_count() -> Result<()> {
-    let told = bench(&kernels::first()?, TOPOLOGY, CHURN, "cg_weights")?;
-    let made_and_moves: Vec<String> = told.all("churn")?;
-    println!("made, moves, killed: {made_and_moves:?}");
-    near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;
-    told.check_stops()
+    draws::judge(|| {
+        let told = bench(&kernels::first()?, TOPOLOGY, CHURN, "cg_weights")?;
+        let made_and_moves: Vec<String> = told.all("churn")?;
+        println!("made, moves, killed: {made_and_moves:?}");
+        near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;
+        told.check_stops()
+    })
 }

@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::work::{hog, join, set_nice, set_real_time, spawn, work};
 
@@ -123,10 +124,10 @@ fn waits(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn a_wakee_does_not_wait_for_a_waker_that_goes_on() -> Result<()> {
-    waits(&kernels::first()?)
+    draws::judge(|| waits(&kernels::first()?))
 }
 
 #[test]
 fn a_wakee_does_not_wait_for_a_waker_that_goes_on_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(waits)
+    draws::judge(|| kernels::on_second(waits))
 }

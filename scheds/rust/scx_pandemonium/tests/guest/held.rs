@@ -9,6 +9,7 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::crowd;
+use crate::support::draws;
 use crate::support::kernels;
 
 /// Two LLC domains, CPUs 0 and 1, and 2 and 3.
@@ -48,20 +49,20 @@ fn held_cpus_keep_no_task(kernel: &Kernel, held: &str) -> Result<()> {
 
 #[test]
 fn tasks_leave_a_domain_that_real_time_work_holds() -> Result<()> {
-    held_cpus_keep_no_task(&kernels::first()?, "2 3")
+    draws::judge(|| held_cpus_keep_no_task(&kernels::first()?, "2 3"))
 }
 
 #[test]
 fn tasks_leave_the_first_domain_that_real_time_work_holds() -> Result<()> {
-    held_cpus_keep_no_task(&kernels::first()?, "0 1")
+    draws::judge(|| held_cpus_keep_no_task(&kernels::first()?, "0 1"))
 }
 
 #[test]
 fn tasks_leave_a_cpu_that_real_time_work_holds() -> Result<()> {
-    held_cpus_keep_no_task(&kernels::first()?, "3")
+    draws::judge(|| held_cpus_keep_no_task(&kernels::first()?, "3"))
 }
 
 #[test]
 fn tasks_leave_a_domain_that_real_time_work_holds_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(|kernel| held_cpus_keep_no_task(kernel, "2 3"))
+    draws::judge(|| kernels::on_second(|kernel| held_cpus_keep_no_task(kernel, "2 3")))
 }

@@ -25,6 +25,7 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::telemetry::Stats;
 use crate::support::told::Told;
@@ -251,12 +252,12 @@ fn sizes(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn a_light_load_runs_on_the_big_cores() -> Result<()> {
-    sizes(&kernels::first()?)
+    draws::judge(|| sizes(&kernels::first()?))
 }
 
 #[test]
 fn a_light_load_runs_on_the_big_cores_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(sizes)
+    draws::judge(|| kernels::on_second(sizes))
 }
 
 /// A hog on one CPU, and a task that slept there, or beside it, when it could go elsewhere.
@@ -284,13 +285,13 @@ fn goes_elsewhere(topology: &str, hog: &str, from: usize, of: &[usize]) -> Resul
 /// Two cores of two threads.
 #[test]
 fn a_whole_core_is_better_than_the_last_cpu_beside_a_busy_thread() -> Result<()> {
-    goes_elsewhere("1x1x2x2", "2", 0, &[2, 3])
+    draws::judge(|| goes_elsewhere("1x1x2x2", "2", 0, &[2, 3]))
 }
 
 /// Two nodes of two domains of one CPU each.
 #[test]
 fn a_cpu_of_the_node_is_better_than_one_of_another() -> Result<()> {
-    goes_elsewhere("2x2x1x1", "8", 3, &[2])
+    draws::judge(|| goes_elsewhere("2x2x1x1", "8", 3, &[2]))
 }
 
 /// Two L2 domains of four CPUs each. Eight of the sleepers are latency critical, the
@@ -332,12 +333,12 @@ fn l2_hits(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn a_task_stays_in_its_l2_domain() -> Result<()> {
-    l2_hits(&kernels::first()?)
+    draws::judge(|| l2_hits(&kernels::first()?))
 }
 
 #[test]
 fn a_task_stays_in_its_l2_domain_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(l2_hits)
+    draws::judge(|| kernels::on_second(l2_hits))
 }
 
 /// The sleepers are niced down: what is latency critical goes anywhere in any mode.
@@ -401,23 +402,25 @@ fn llcs(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn strong_affinity_is_a_bounded_wait_for_the_llc() -> Result<()> {
-    llcs(&kernels::first()?)
+    draws::judge(|| llcs(&kernels::first()?))
 }
 
 #[test]
 fn strong_affinity_is_a_bounded_wait_for_the_llc_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(llcs)
+    draws::judge(|| kernels::on_second(llcs))
 }
 
 #[test]
 fn an_unknown_affinity_is_refused_with_the_choices() -> Result<()> {
-    let output = Command::new(OURS.program())
-        .args(["--affinity", "sideways"])
-        .output()?;
-    ensure!(output.status.code() == Some(2), "{}", output.status);
-    let why = String::from_utf8(output.stderr)?;
-    for choice in ["off", "weak", "strong"] {
-        ensure!(why.contains(choice), "{choice} is not named: {why}");
-    }
-    Ok(())
+    draws::judge(|| {
+        let output = Command::new(OURS.program())
+            .args(["--affinity", "sideways"])
+            .output()?;
+        ensure!(output.status.code() == Some(2), "{}", output.status);
+        let why = String::from_utf8(output.stderr)?;
+        for choice in ["off", "weak", "strong"] {
+            ensure!(why.contains(choice), "{choice} is not named: {why}");
+        }
+        Ok(())
+    })
 }

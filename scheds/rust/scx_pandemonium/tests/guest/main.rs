@@ -2,8 +2,10 @@
 //! The scheduler in a real kernel: one boot for each promise that only a boot
 //! can keep, one file for each kind of promise.
 //!
-//! A guest's clock counts instructions, so a test that fails once fails every
-//! time; its message holds the command that repeats it. Variables:
+//! A guest's clock counts instructions, so a run repeats to the byte; the message of
+//! one that fails holds the command. Tests are of two kinds: what a test wraps in
+//! `draws::judge()` is a figure, judged over several draws; all others are invariants,
+//! which hold in each. Variables:
 //!
 //! - `SCX_GUEST_KERNEL`, `SCX_GUEST_KERNEL_2`, `SCX_GUEST_KERNELS`: images to boot,
 //!   see `scx_guest::Kernel`. Tests of the second kernel are skipped without one.
@@ -31,6 +33,7 @@ mod formats;
 mod frequency;
 mod games;
 mod gate;
+mod grace;
 mod groups;
 mod handoffs;
 mod held;

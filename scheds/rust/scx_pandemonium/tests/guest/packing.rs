@@ -23,7 +23,7 @@ use crate::share::metric_of;
 use crate::support::told::Told;
 use crate::support::trace::TRACING;
 use crate::support::work::{join, sleep_until, spawn, work};
-use crate::support::{crowd, kernels};
+use crate::support::{crowd, draws, kernels};
 
 const NR_CPUS: u64 = 4;
 
@@ -403,13 +403,15 @@ stop INT
 /// A CPU that died may still be in the kernel's idle mask.
 #[test]
 fn no_confined_task_is_left_behind_on_a_cpu_that_is_offline() -> Result<()> {
-    let world = OURS.flat(&kernels::first()?, 4)?;
-    let told = world.run(&format!("{RULE}{CONFINED_OFFLINE_SCRIPT}"))?;
-    let before: Value = told.one("before")?;
-    let nr_cpus = number(&before, "nr_confined_cpus")?;
-    told.check_eq("CPUs for confined tasks", nr_cpus, 3)?;
-    crowd::check(&told, "hogs", CONFINED_WAIT_MAX)?;
-    told.check_stops()
+    draws::judge(|| {
+        let world = OURS.flat(&kernels::first()?, 4)?;
+        let told = world.run(&format!("{RULE}{CONFINED_OFFLINE_SCRIPT}"))?;
+        let before: Value = told.one("before")?;
+        let nr_cpus = number(&before, "nr_confined_cpus")?;
+        told.check_eq("CPUs for confined tasks", nr_cpus, 3)?;
+        crowd::check(&told, "hogs", CONFINED_WAIT_MAX)?;
+        told.check_stops()
+    })
 }
 
 /// Audio beside six tasks that work for 1 ms in each 4, free and confined.
@@ -450,30 +452,30 @@ fn spares(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn a_confined_program_leaves_more_to_audio() -> Result<()> {
-    spares(&kernels::first()?)
+    draws::judge(|| spares(&kernels::first()?))
 }
 
 #[test]
 fn a_confined_program_leaves_more_to_audio_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(spares)
+    draws::judge(|| kernels::on_second(spares))
 }
 
 #[test]
 fn a_confined_program_has_one_cpu_until_it_needs_more() -> Result<()> {
-    confines(&kernels::first()?)
+    draws::judge(|| confines(&kernels::first()?))
 }
 
 #[test]
 fn a_confined_program_has_one_cpu_until_it_needs_more_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(confines)
+    draws::judge(|| kernels::on_second(confines))
 }
 
 #[test]
 fn powersave_packs_a_light_load() -> Result<()> {
-    packs(&kernels::first()?)
+    draws::judge(|| packs(&kernels::first()?))
 }
 
 #[test]
 fn powersave_packs_a_light_load_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(packs)
+    draws::judge(|| kernels::on_second(packs))
 }

@@ -9,6 +9,7 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::crowd::{self, Member};
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 
@@ -134,19 +135,21 @@ const NR_HOGS_BESIDE_UNEVEN: u32 = 4;
 
 #[test]
 fn a_pair_that_preempts_itself_gets_no_more_than_its_share() -> Result<()> {
-    let script = format!("SECONDS={SECONDS}\nNR_HOGS={NR_HOGS_BESIDE_UNEVEN}\n{UNEVEN_SCRIPT}");
-    let told = OURS.flat(&kernels::first()?, 1)?.run(&script)?;
-    let due = Duration::from_secs(SECONDS.into()) / (NR_HOGS_BESIDE_UNEVEN + 2);
-    let most = due * 2;
-    for member in check_waits(&told, "uneven")? {
-        told.check(member.cpu <= most, || {
-            format!(
-                "a {} got {:.1?}, not up to {most:.1?}",
-                member.kind, member.cpu
-            )
-        })?;
-    }
-    told.check_stops()
+    draws::judge(|| {
+        let script = format!("SECONDS={SECONDS}\nNR_HOGS={NR_HOGS_BESIDE_UNEVEN}\n{UNEVEN_SCRIPT}");
+        let told = OURS.flat(&kernels::first()?, 1)?.run(&script)?;
+        let due = Duration::from_secs(SECONDS.into()) / (NR_HOGS_BESIDE_UNEVEN + 2);
+        let most = due * 2;
+        for member in check_waits(&told, "uneven")? {
+            told.check(member.cpu <= most, || {
+                format!(
+                    "a {} got {:.1?}, not up to {most:.1?}",
+                    member.kind, member.cpu
+                )
+            })?;
+        }
+        told.check_stops()
+    })
 }
 
 /// CPUs, hogs that come to a pair of each kind there, and for how long, in seconds.
@@ -185,25 +188,25 @@ fn hogs_come(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn hogs_that_come_get_their_share_from_pairs() -> Result<()> {
-    hogs_come(&kernels::first()?)
+    draws::judge(|| hogs_come(&kernels::first()?))
 }
 
 #[test]
 fn hogs_that_come_get_their_share_from_pairs_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(hogs_come)
+    draws::judge(|| kernels::on_second(hogs_come))
 }
 
 #[test]
 fn pairs_beside_hogs_on_2_cpus_get_no_more_than_their_share() -> Result<()> {
-    share(&kernels::first()?, &FEW)
+    draws::judge(|| share(&kernels::first()?, &FEW))
 }
 
 #[test]
 fn forty_tasks_on_one_cpu_share_it_with_pairs_among_them() -> Result<()> {
-    share(&kernels::first()?, &CROWD)
+    draws::judge(|| share(&kernels::first()?, &CROWD))
 }
 
 #[test]
 fn pairs_beside_hogs_get_no_more_than_their_share_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(|kernel| share(kernel, &FEW))
+    draws::judge(|| kernels::on_second(|kernel| share(kernel, &FEW)))
 }

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::ours::{OURS, tasks_of};
 use crate::rules::{NR_STARTERS, starters};
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::telemetry::Stats;
 use crate::support::told::Told;
@@ -204,10 +205,10 @@ fn a_program_is_remembered(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn a_program_begins_as_what_it_was_seen_to_be() -> Result<()> {
-    a_program_is_remembered(&kernels::first()?)
+    draws::judge(|| a_program_is_remembered(&kernels::first()?))
 }
 
 #[test]
 fn a_program_is_remembered_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(a_program_is_remembered)
+    draws::judge(|| kernels::on_second(a_program_is_remembered))
 }

@@ -13,6 +13,7 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 
@@ -120,21 +121,23 @@ fn changes(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn a_profile_is_changed_while_the_scheduler_runs() -> Result<()> {
-    changes(&kernels::first()?)
+    draws::judge(|| changes(&kernels::first()?))
 }
 
 #[test]
 fn a_profile_is_changed_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(changes)
+    draws::judge(|| kernels::on_second(changes))
 }
 
 #[test]
 fn the_table_of_knobs_is_printed_without_a_scheduler() -> Result<()> {
-    let output = Command::new(OURS.program()).arg("--help-knobs").output()?;
-    ensure!(output.status.success(), "{}", output.status);
-    let table = String::from_utf8(output.stdout)?;
-    for word in ["latency_target_ns", "lowlatency", "--affinity"] {
-        ensure!(table.contains(word), "{word} is not in it:\n{table}");
-    }
-    Ok(())
+    draws::judge(|| {
+        let output = Command::new(OURS.program()).arg("--help-knobs").output()?;
+        ensure!(output.status.success(), "{}", output.status);
+        let table = String::from_utf8(output.stdout)?;
+        for word in ["latency_target_ns", "lowlatency", "--affinity"] {
+            ensure!(table.contains(word), "{word} is not in it:\n{table}");
+        }
+        Ok(())
+    })
 }

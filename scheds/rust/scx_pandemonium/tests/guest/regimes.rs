@@ -8,6 +8,7 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 
@@ -58,7 +59,7 @@ fn regimes(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn each_regime_is_entered_and_left_at_its_boundaries() -> Result<()> {
-    regimes(&kernels::first()?)
+    draws::judge(|| regimes(&kernels::first()?))
 }
 
 /// Long after the last change, the load is looked at every other second.
@@ -76,13 +77,15 @@ stop INT
 
 #[test]
 fn a_load_that_stays_is_looked_at_every_other_second() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 2)?.run(CALM_SCRIPT)?;
-    let nr_looks: u32 = told.one("looks")?;
-    println!("{nr_looks} looks in 20 s");
-    told.check((9..=11).contains(&nr_looks), || {
-        format!("the load was looked at {nr_looks} times in 20 s")
-    })?;
-    told.check_stops()
+    draws::judge(|| {
+        let told = OURS.flat(&kernels::first()?, 2)?.run(CALM_SCRIPT)?;
+        let nr_looks: u32 = told.one("looks")?;
+        println!("{nr_looks} looks in 20 s");
+        told.check((9..=11).contains(&nr_looks), || {
+            format!("the load was looked at {nr_looks} times in 20 s")
+        })?;
+        told.check_stops()
+    })
 }
 
 /// Batch work that sleeps, of three times what two CPUs can do, then nothing.
@@ -148,10 +151,10 @@ fn waits(told: &Told) -> Result<()> {
 
 #[test]
 fn turns_are_shorter_while_batch_work_waits_for_long() -> Result<()> {
-    waits(&OURS.flat(&kernels::first()?, 2)?.run(WAITS_SCRIPT)?)
+    draws::judge(|| waits(&OURS.flat(&kernels::first()?, 2)?.run(WAITS_SCRIPT)?))
 }
 
 #[test]
 fn turns_are_shorter_while_batch_work_waits_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(|kernel| waits(&OURS.flat(kernel, 2)?.run(WAITS_SCRIPT)?))
+    draws::judge(|| kernels::on_second(|kernel| waits(&OURS.flat(kernel, 2)?.run(WAITS_SCRIPT)?)))
 }

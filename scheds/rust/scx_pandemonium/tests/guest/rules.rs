@@ -36,7 +36,7 @@ use crate::support::told::Told;
 use crate::support::work::{
     act, fork, join, set_idle, set_name, set_nice, sleep_until, spawn, wait_for,
 };
-use crate::support::{crowd, kernels};
+use crate::support::{crowd, draws, kernels};
 
 /// The agent's request; see support/agent.rs.
 const REQUEST_ENV: &str = "GUEST_AGENT";
@@ -228,26 +228,28 @@ pub fn starters(told: &Told, key: &str) -> Result<Starters> {
 
 #[test]
 fn a_game_that_a_rule_knows_is_in_its_tier_at_its_first_wakeup() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 4)?.run(STARTS_SCRIPT)?;
-    let nr = NR_STARTERS as u64;
-    let stranger = starters(&told, "stranger")?;
-    let games = [starters(&told, "own")?, starters(&told, "wine")?];
-    // Those of a stranger that go ahead have a token of the gate: there are four,
-    // and four more in 20 ms.
-    told.check(
-        stranger.nr_new >= nr / 2 && stranger.nr_new_ahead <= nr / 2,
-        || "a stranger's threads went before batch work".to_owned(),
-    )?;
-    for game in games {
-        told.check_eq("threads of a game that are ahead", game.nr_ahead, nr)?;
-        told.check(game.nr_new >= nr / 2, || {
-            format!("only {} threads of a game woke once", game.nr_new)
-        })?;
-        told.check(game.longest_us * 2 < stranger.longest_us, || {
-            "a game's threads waited as long as a stranger's".to_owned()
-        })?;
-    }
-    told.check_stops()
+    draws::judge(|| {
+        let told = OURS.flat(&kernels::first()?, 4)?.run(STARTS_SCRIPT)?;
+        let nr = NR_STARTERS as u64;
+        let stranger = starters(&told, "stranger")?;
+        let games = [starters(&told, "own")?, starters(&told, "wine")?];
+        // Those of a stranger that go ahead have a token of the gate: there are four,
+        // and four more in 20 ms.
+        told.check(
+            stranger.nr_new >= nr / 2 && stranger.nr_new_ahead <= nr / 2,
+            || "a stranger's threads went before batch work".to_owned(),
+        )?;
+        for game in games {
+            told.check_eq("threads of a game that are ahead", game.nr_ahead, nr)?;
+            told.check(game.nr_new >= nr / 2, || {
+                format!("only {} threads of a game woke once", game.nr_new)
+            })?;
+            told.check(game.longest_us * 2 < stranger.longest_us, || {
+                "a game's threads waited as long as a stranger's".to_owned()
+            })?;
+        }
+        told.check_stops()
+    })
 }
 
 /// Two hogs on one CPU, one of a program whose weight a rule halves.
@@ -274,19 +276,21 @@ const WEIGHTS_TOLERANCE: f64 = 0.1;
 
 #[test]
 fn a_program_of_half_the_weight_gets_half_the_time() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 2)?.run(WEIGHTS_SCRIPT)?;
-    let cpu = |key: &str| -> Result<f64> {
-        let members = crowd::check(&told, key, Duration::from_secs(1))?;
-        let cpu: Duration = members.iter().map(|member| member.cpu).sum();
-        println!("{key}: {cpu:?}");
-        Ok(cpu.as_secs_f64())
-    };
-    let ratio = cpu("plain")? / cpu("modest")?;
-    told.check(
-        (ratio / WEIGHTS_RATIO - 1.0).abs() <= WEIGHTS_TOLERANCE,
-        || format!("the ratio is {ratio:.2}, due are {WEIGHTS_RATIO}"),
-    )?;
-    told.check_stops()
+    draws::judge(|| {
+        let told = OURS.flat(&kernels::first()?, 2)?.run(WEIGHTS_SCRIPT)?;
+        let cpu = |key: &str| -> Result<f64> {
+            let members = crowd::check(&told, key, Duration::from_secs(1))?;
+            let cpu: Duration = members.iter().map(|member| member.cpu).sum();
+            println!("{key}: {cpu:?}");
+            Ok(cpu.as_secs_f64())
+        };
+        let ratio = cpu("plain")? / cpu("modest")?;
+        told.check(
+            (ratio / WEIGHTS_RATIO - 1.0).abs() <= WEIGHTS_TOLERANCE,
+            || format!("the ratio is {ratio:.2}, due are {WEIGHTS_RATIO}"),
+        )?;
+        told.check_stops()
+    })
 }
 
 const MESSAGE_PERIOD: Duration = Duration::from_millis(1);
@@ -379,23 +383,25 @@ const MESSAGE_P99_MAX_US: u64 = 200;
 
 #[test]
 fn messages_of_a_service_are_as_fast_with_the_rules_of_a_distribution() -> Result<()> {
-    let mut script = "mkdir -p /tmp/installed\n".to_owned();
-    for (name, text) in INSTALLED {
-        script += &format!("cat >/tmp/installed/{name} <<'EOF'\n{text}EOF\n");
-    }
-    script += MESSAGES_SCRIPT;
-    let told = OURS.flat(&kernels::first()?, 4)?.run(&script)?;
-    for key in ["without", "with"] {
-        let [nr, p99_us, longest_us] = told.numbers(key)?;
-        println!("{key} rules: {nr} messages, p99 {p99_us} us, longest {longest_us} us");
-        told.check(nr >= NR_MESSAGES_MIN, || {
-            format!("{nr} messages {key} rules")
-        })?;
-        told.check(p99_us <= MESSAGE_P99_MAX_US, || {
-            format!("{p99_us} us {key} rules (p99), more than {MESSAGE_P99_MAX_US}")
-        })?;
-    }
-    told.check_stops()
+    draws::judge(|| {
+        let mut script = "mkdir -p /tmp/installed\n".to_owned();
+        for (name, text) in INSTALLED {
+            script += &format!("cat >/tmp/installed/{name} <<'EOF'\n{text}EOF\n");
+        }
+        script += MESSAGES_SCRIPT;
+        let told = OURS.flat(&kernels::first()?, 4)?.run(&script)?;
+        for key in ["without", "with"] {
+            let [nr, p99_us, longest_us] = told.numbers(key)?;
+            println!("{key} rules: {nr} messages, p99 {p99_us} us, longest {longest_us} us");
+            told.check(nr >= NR_MESSAGES_MIN, || {
+                format!("{nr} messages {key} rules")
+            })?;
+            told.check(p99_us <= MESSAGE_P99_MAX_US, || {
+                format!("{p99_us} us {key} rules (p99), more than {MESSAGE_P99_MAX_US}")
+            })?;
+        }
+        told.check_stops()
+    })
 }
 
 /// Programs that are known to be more than batch work and were niced down, or whose
@@ -445,34 +451,36 @@ const HELD: [(&str, &str, Option<&str>); 6] = [
 
 #[test]
 fn what_is_held_in_batch_is_named_unless_a_rule_of_the_users_own_goes_before() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 4)?.run(HELD_SCRIPT)?;
-    let list: Value = told.one("list")?;
-    let lines: [Vec<String>; 2] = [told.all("note")?, told.all("check")?];
-    println!("{lines:#?}");
-    let mut wrong = Vec::new();
-    for (name, held_by, note) in HELD {
-        let mut found = tasks_of(&list)?.iter().filter(|task| task["comm"] == name);
-        let task = found.next().with_context(|| format!("no task {name}"))?;
-        println!("{task}");
-        let is_served = task["served_tier"] != "batch";
-        if task["held_by"] != held_by
-            || task["tier_floor"] == "batch"
-            || is_served != (held_by == NONE)
-        {
-            wrong.push(format!("{name}: {task}"));
-        }
-        for lines in &lines {
-            if note.is_some_and(|note| !lines.iter().any(|line| line.contains(note))) {
-                wrong.push(format!("{name} is not named: {lines:#?}"));
+    draws::judge(|| {
+        let told = OURS.flat(&kernels::first()?, 4)?.run(HELD_SCRIPT)?;
+        let list: Value = told.one("list")?;
+        let lines: [Vec<String>; 2] = [told.all("note")?, told.all("check")?];
+        println!("{lines:#?}");
+        let mut wrong = Vec::new();
+        for (name, held_by, note) in HELD {
+            let mut found = tasks_of(&list)?.iter().filter(|task| task["comm"] == name);
+            let task = found.next().with_context(|| format!("no task {name}"))?;
+            println!("{task}");
+            let is_served = task["served_tier"] != "batch";
+            if task["held_by"] != held_by
+                || task["tier_floor"] == "batch"
+                || is_served != (held_by == NONE)
+            {
+                wrong.push(format!("{name}: {task}"));
+            }
+            for lines in &lines {
+                if note.is_some_and(|note| !lines.iter().any(|line| line.contains(note))) {
+                    wrong.push(format!("{name} is not named: {lines:#?}"));
+                }
             }
         }
-    }
-    let nr_named = HELD.iter().filter(|(.., note)| note.is_some()).count();
-    told.check(wrong.is_empty(), || format!("wrong: {wrong:#?}"))?;
-    for lines in &lines {
-        told.check_eq("programs that are named", lines.len(), nr_named)?;
-    }
-    told.check_stops()
+        let nr_named = HELD.iter().filter(|(.., note)| note.is_some()).count();
+        told.check(wrong.is_empty(), || format!("wrong: {wrong:#?}"))?;
+        for lines in &lines {
+            told.check_eq("programs that are named", lines.len(), nr_named)?;
+        }
+        told.check_stops()
+    })
 }
 
 /// A program of a guest, and what it must be found to be.
@@ -633,10 +641,10 @@ fn programs_are_what_rules_say(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn a_program_is_what_a_rule_says_whatever_it_does() -> Result<()> {
-    programs_are_what_rules_say(&kernels::first()?)
+    draws::judge(|| programs_are_what_rules_say(&kernels::first()?))
 }
 
 #[test]
 fn a_program_is_what_a_rule_says_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(programs_are_what_rules_say)
+    draws::judge(|| kernels::on_second(programs_are_what_rules_say))
 }

@@ -7,6 +7,7 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 
@@ -133,10 +134,10 @@ fn goes_on(kernel: &Kernel, can_hibernate: bool) -> Result<()> {
 
 #[test]
 fn a_machine_short_of_memory_ids_and_cpus_is_served() -> Result<()> {
-    goes_on(&kernels::first()?, true)
+    draws::judge(|| goes_on(&kernels::first()?, true))
 }
 
 #[test]
 fn a_machine_short_of_memory_ids_and_cpus_is_served_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(|kernel| goes_on(kernel, false))
+    draws::judge(|| kernels::on_second(|kernel| goes_on(kernel, false)))
 }

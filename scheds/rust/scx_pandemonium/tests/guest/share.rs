@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::ours::OURS;
 use crate::support::crowd;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 use crate::waits::STARVED_MAX;
@@ -77,17 +78,19 @@ fn check_nice(told: &Told) -> Result<()> {
 
 #[test]
 fn nice_hogs_and_wakeups_get_their_due_on_2_cpus() -> Result<()> {
-    let told = run("1x1x2x1", "nice,flood,saturation")?;
-    let share_pct = metric(&told, "flood", "share")?;
-    let wake_p99_ms = metric(&told, "saturation", "wake_p99")?;
-    check_nice(&told)?;
-    told.check(share_pct >= FLOOD_SHARE_MIN_PCT, || {
-        format!("hogs got {share_pct:.1}% beside sleepers, not {FLOOD_SHARE_MIN_PCT}%")
-    })?;
-    told.check(wake_p99_ms <= SATURATION_P99_MAX_MS, || {
-        format!("wakeups waited {wake_p99_ms} ms (p99), more than {SATURATION_P99_MAX_MS}")
-    })?;
-    told.check_stops()
+    draws::judge(|| {
+        let told = run("1x1x2x1", "nice,flood,saturation")?;
+        let share_pct = metric(&told, "flood", "share")?;
+        let wake_p99_ms = metric(&told, "saturation", "wake_p99")?;
+        check_nice(&told)?;
+        told.check(share_pct >= FLOOD_SHARE_MIN_PCT, || {
+            format!("hogs got {share_pct:.1}% beside sleepers, not {FLOOD_SHARE_MIN_PCT}%")
+        })?;
+        told.check(wake_p99_ms <= SATURATION_P99_MAX_MS, || {
+            format!("wakeups waited {wake_p99_ms} ms (p99), more than {SATURATION_P99_MAX_MS}")
+        })?;
+        told.check_stops()
+    })
 }
 
 fn check_across_domains(topology: &str) -> Result<()> {
@@ -103,13 +106,13 @@ fn check_across_domains(topology: &str) -> Result<()> {
 /// Two LLC domains, each with a node of its own, and cores of two threads.
 #[test]
 fn equal_hogs_and_nice_ones_get_their_due_across_two_domains() -> Result<()> {
-    check_across_domains("2x1x2x2")
+    draws::judge(|| check_across_domains("2x1x2x2"))
 }
 
 /// More CPUs below one cache than a domain holds.
 #[test]
 fn equal_hogs_and_nice_ones_get_their_due_across_the_parts_of_a_cache() -> Result<()> {
-    check_across_domains("1x1x18x1")
+    draws::judge(|| check_across_domains("1x1x18x1"))
 }
 
 /// Hogs on one CPU, three pairs of them one after the other.
@@ -136,23 +139,25 @@ const IDLE_MAX_MS: u128 = 18;
 
 #[test]
 fn hogs_of_the_greatest_and_least_weights_get_their_due() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 1)?.run(PAIRS_SCRIPT)?;
-    for (name, part) in LESSER_DUE {
-        let members = crowd::check(&told, name, STARVED_MAX)?;
-        let ms = |member: &crowd::Member| member.cpu.as_secs_f64() * 1e3;
-        let (greater_ms, lesser_ms) = (ms(&members[0]), ms(&members[1]));
-        let due_ms = (greater_ms + lesser_ms) * part;
-        println!("{name}: {lesser_ms:.1} ms, due {due_ms:.1}");
-        told.check((lesser_ms - due_ms).abs() <= LESSER_TOLERANCE_MS, || {
-            format!("the {name} weight leaves {lesser_ms:.1} ms to a hog, not {due_ms:.1}")
+    draws::judge(|| {
+        let told = OURS.flat(&kernels::first()?, 1)?.run(PAIRS_SCRIPT)?;
+        for (name, part) in LESSER_DUE {
+            let members = crowd::check(&told, name, STARVED_MAX)?;
+            let ms = |member: &crowd::Member| member.cpu.as_secs_f64() * 1e3;
+            let (greater_ms, lesser_ms) = (ms(&members[0]), ms(&members[1]));
+            let due_ms = (greater_ms + lesser_ms) * part;
+            println!("{name}: {lesser_ms:.1} ms, due {due_ms:.1}");
+            told.check((lesser_ms - due_ms).abs() <= LESSER_TOLERANCE_MS, || {
+                format!("the {name} weight leaves {lesser_ms:.1} ms to a hog, not {due_ms:.1}")
+            })?;
+        }
+        let members = crowd::check(&told, "idle", STARVED_MAX)?;
+        let idle_ms = members[1].cpu.as_millis();
+        told.check(idle_ms <= IDLE_MAX_MS, || {
+            format!("a hog of SCHED_IDLE got {idle_ms} ms, more than {IDLE_MAX_MS}")
         })?;
-    }
-    let members = crowd::check(&told, "idle", STARVED_MAX)?;
-    let idle_ms = members[1].cpu.as_millis();
-    told.check(idle_ms <= IDLE_MAX_MS, || {
-        format!("a hog of SCHED_IDLE got {idle_ms} ms, more than {IDLE_MAX_MS}")
-    })?;
-    told.check_stops()
+        told.check_stops()
+    })
 }
 
 /// Runs of `nice` below: hogs that have just woken are owed most.
@@ -175,21 +180,23 @@ stop INT
 /// takes more from it, and niced hogs that are left alone there run up a debt.
 #[test]
 fn niced_hogs_run_up_no_debt_across_two_domains() -> Result<()> {
-    let told = OURS
-        .world(&kernels::first()?, "2x1x2x2")?
-        .with_workspace_program("scx_bench")?
-        .run(&format!(
-            "begin\nNR_RUNS={NR_RUNS} RUN_SECONDS={RUN_SECONDS}\n{RUNS}"
-        ))?;
-    let gaps_ms = told
-        .all::<Value>("bench")?
-        .iter()
-        .map(|bench| metric_of(bench, "nice", "gap"))
-        .collect::<Result<Vec<f64>>>()?;
-    told.check_eq("runs", gaps_ms.len(), NR_RUNS)?;
-    let mean_ms = gaps_ms.iter().sum::<f64>() / gaps_ms.len() as f64;
-    told.check(mean_ms <= NICED_GAP_MAX_MS, || {
-        format!("a hog of nice 10 waited up to {mean_ms:.1} ms, more than {NICED_GAP_MAX_MS}")
-    })?;
-    told.check_stops()
+    draws::judge(|| {
+        let told = OURS
+            .world(&kernels::first()?, "2x1x2x2")?
+            .with_workspace_program("scx_bench")?
+            .run(&format!(
+                "begin\nNR_RUNS={NR_RUNS} RUN_SECONDS={RUN_SECONDS}\n{RUNS}"
+            ))?;
+        let gaps_ms = told
+            .all::<Value>("bench")?
+            .iter()
+            .map(|bench| metric_of(bench, "nice", "gap"))
+            .collect::<Result<Vec<f64>>>()?;
+        told.check_eq("runs", gaps_ms.len(), NR_RUNS)?;
+        let mean_ms = gaps_ms.iter().sum::<f64>() / gaps_ms.len() as f64;
+        told.check(mean_ms <= NICED_GAP_MAX_MS, || {
+            format!("a hog of nice 10 waited up to {mean_ms:.1} ms, more than {NICED_GAP_MAX_MS}")
+        })?;
+        told.check_stops()
+    })
 }

@@ -5,6 +5,7 @@ use anyhow::Result;
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 
@@ -72,10 +73,10 @@ pub fn check_kills(told: &Told) -> Result<()> {
 
 #[test]
 fn sigint_sigterm_and_sigkill_give_the_kernel_back() -> Result<()> {
-    ends_well(&kernels::first()?)
+    draws::judge(|| ends_well(&kernels::first()?))
 }
 
 #[test]
 fn sigint_sigterm_and_sigkill_give_the_second_kernel_back() -> Result<()> {
-    kernels::on_second(ends_well)
+    draws::judge(|| kernels::on_second(ends_well))
 }

@@ -7,6 +7,7 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 
 const SCRIPT: &str = "\
@@ -57,10 +58,10 @@ fn notices(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn a_fork_storm_is_a_surge_and_what_woke_twice_in_it_is_batch() -> Result<()> {
-    notices(&kernels::first()?)
+    draws::judge(|| notices(&kernels::first()?))
 }
 
 #[test]
 fn a_fork_storm_is_a_surge_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(notices)
+    draws::judge(|| kernels::on_second(notices))
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::ours::{OURS, tasks_of};
 use crate::roles::{FRESH_HOG_MAX, PAIR, ROLES};
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 
@@ -244,12 +245,12 @@ fn lists(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn every_task_is_what_it_behaves_like() -> Result<()> {
-    lists(&kernels::first()?)
+    draws::judge(|| lists(&kernels::first()?))
 }
 
 #[test]
 fn every_task_is_what_it_behaves_like_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(lists)
+    draws::judge(|| kernels::on_second(lists))
 }
 
 /// Two hogs, in cgroups of which one has three times the weight of the other.
@@ -279,23 +280,25 @@ const GREATER_PCT: std::ops::RangeInclusive<f64> = 149.0..=285.0;
 
 #[test]
 fn the_list_says_what_a_cgroup_makes_of_a_weight() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 2)?.run(GROUPS_SCRIPT)?;
-    let list: Value = told.one("groups")?;
-    let tasks = tasks_of(&list)?;
-    told.check(
-        tasks.is_sorted_by(|a, b| a["group_pct"].as_f64() >= b["group_pct"].as_f64()),
-        || format!("not in order: {tasks:?}"),
-    )?;
-    for (key, expected) in [("hog_100", LESSER_PCT), ("hog_300", GREATER_PCT)] {
-        let pid: i64 = told.one(key)?;
-        let hog = tasks.iter().find(|task| task["pid"] == pid);
-        let hog = hog.with_context(|| format!("{key} is not listed"))?;
-        println!("{key}: {hog}");
-        let group_pct = hog["group_pct"].as_f64().unwrap_or_default();
-        told.check(expected.contains(&group_pct), || {
-            format!("{key} has {group_pct}% of its weight, not {expected:?}")
-        })?;
-        told.check_eq("boost of a hog", hog["boost_pct"].as_f64(), Some(100.0))?;
-    }
-    told.check_stops()
+    draws::judge(|| {
+        let told = OURS.flat(&kernels::first()?, 2)?.run(GROUPS_SCRIPT)?;
+        let list: Value = told.one("groups")?;
+        let tasks = tasks_of(&list)?;
+        told.check(
+            tasks.is_sorted_by(|a, b| a["group_pct"].as_f64() >= b["group_pct"].as_f64()),
+            || format!("not in order: {tasks:?}"),
+        )?;
+        for (key, expected) in [("hog_100", LESSER_PCT), ("hog_300", GREATER_PCT)] {
+            let pid: i64 = told.one(key)?;
+            let hog = tasks.iter().find(|task| task["pid"] == pid);
+            let hog = hog.with_context(|| format!("{key} is not listed"))?;
+            println!("{key}: {hog}");
+            let group_pct = hog["group_pct"].as_f64().unwrap_or_default();
+            told.check(expected.contains(&group_pct), || {
+                format!("{key} has {group_pct}% of its weight, not {expected:?}")
+            })?;
+            told.check_eq("boost of a hog", hog["boost_pct"].as_f64(), Some(100.0))?;
+        }
+        told.check_stops()
+    })
 }

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 
 /// Runs `top` of a program on a terminal of 100x30, then `stty`, and does one step
@@ -138,35 +139,37 @@ struct Screen {
 
 #[test]
 fn a_live_screen_shows_the_scheduler_and_leaves_the_terminal_as_it_was() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 2)?.run(SCRIPT)?;
-    let refused: String = told.one("refused")?;
-    told.check(
-        refused.starts_with("1 ") && refused.contains("needs a terminal"),
-        || refused.clone(),
-    )?;
-    let screens: Vec<Screen> = serde_json::from_str(&told.one::<String>("screens")?)?;
-    for screen in &screens {
-        println!("{}\n", screen.text);
-    }
-    told.check_eq("screens", screens.len(), EXPECTED.len())?;
-    for (screen, (has, has_not)) in screens.iter().zip(EXPECTED) {
-        for part in *has {
-            told.check(screen.text.contains(part), || {
-                format!("no {part:?} in\n{}", screen.text)
-            })?;
+    draws::judge(|| {
+        let told = OURS.flat(&kernels::first()?, 2)?.run(SCRIPT)?;
+        let refused: String = told.one("refused")?;
+        told.check(
+            refused.starts_with("1 ") && refused.contains("needs a terminal"),
+            || refused.clone(),
+        )?;
+        let screens: Vec<Screen> = serde_json::from_str(&told.one::<String>("screens")?)?;
+        for screen in &screens {
+            println!("{}\n", screen.text);
         }
-        for part in *has_not {
-            told.check(!screen.text.contains(part), || {
-                format!("{part:?} in\n{}", screen.text)
-            })?;
+        told.check_eq("screens", screens.len(), EXPECTED.len())?;
+        for (screen, (has, has_not)) in screens.iter().zip(EXPECTED) {
+            for part in *has {
+                told.check(screen.text.contains(part), || {
+                    format!("no {part:?} in\n{}", screen.text)
+                })?;
+            }
+            for part in *has_not {
+                told.check(!screen.text.contains(part), || {
+                    format!("{part:?} in\n{}", screen.text)
+                })?;
+            }
         }
-    }
-    let (last, live) = screens.split_last().context("no screens")?;
-    told.check(
-        live.iter().all(|screen| screen.alternate && screen.hidden),
-        || "the screen before is drawn over, or the cursor is shown".to_owned(),
-    )?;
-    told.check(!last.alternate && !last.hidden, || {
-        "the screen before is not back, or the cursor".to_owned()
+        let (last, live) = screens.split_last().context("no screens")?;
+        told.check(
+            live.iter().all(|screen| screen.alternate && screen.hidden),
+            || "the screen before is drawn over, or the cursor is shown".to_owned(),
+        )?;
+        told.check(!last.alternate && !last.hidden, || {
+            "the screen before is not back, or the cursor".to_owned()
+        })
     })
 }

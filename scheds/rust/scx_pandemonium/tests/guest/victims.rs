@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 
 use crate::idle::{ALL_CPUS, check_share, this_cpu};
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::work::{join, set_affinity, sleep_until, spawn, spin_until};
 
@@ -91,23 +92,23 @@ fn goes_to(topology: &str, args: &str, first: &str, hogs: &[u32], of: &[usize]) 
 /// Two cores of two threads.
 #[test]
 fn the_victim_is_not_on_a_core_that_serves_latency_critical_work() -> Result<()> {
-    goes_to("1x1x2x2", "", LAT_CRITICAL, &[1, 2, 3], &[2, 3])
+    draws::judge(|| goes_to("1x1x2x2", "", LAT_CRITICAL, &[1, 2, 3], &[2, 3]))
 }
 
 /// Two CPUs, of which the last one of the task that wakes runs a frame.
 #[test]
 fn the_victim_is_batch_work_wherever_it_runs() -> Result<()> {
-    goes_to("1x1x2x1", "", INTERACTIVE, &[1], &[1])
+    draws::judge(|| goes_to("1x1x2x1", "", INTERACTIVE, &[1], &[1]))
 }
 
 /// Two domains of one CPU.
 #[test]
 fn a_victim_is_found_in_another_domain() -> Result<()> {
-    goes_to("1x2x1x1", "", LAT_CRITICAL, &[1], &[1])
+    draws::judge(|| goes_to("1x2x1x1", "", LAT_CRITICAL, &[1], &[1]))
 }
 
 /// Two domains of two CPUs; those of the other are idle.
 #[test]
 fn no_latency_critical_task_waits_for_its_llc() -> Result<()> {
-    goes_to("1x2x2x1", "--affinity strong", LAT_CRITICAL, &[1], &[2, 3])
+    draws::judge(|| goes_to("1x2x2x1", "--affinity strong", LAT_CRITICAL, &[1], &[2, 3]))
 }

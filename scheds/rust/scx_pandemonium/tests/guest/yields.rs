@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
+use crate::support::draws;
 use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::work::{cpu_time, hog, join, sleep_until, spawn, work};
@@ -118,25 +119,27 @@ fn yielders_let_others_go_first(kernel: &Kernel) -> Result<()> {
 
 #[test]
 fn hogs_have_what_yielders_leave() -> Result<()> {
-    yielders_let_others_go_first(&kernels::first()?)
+    draws::judge(|| yielders_let_others_go_first(&kernels::first()?))
 }
 
 #[test]
 fn hogs_have_what_yielders_leave_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(yielders_let_others_go_first)
+    draws::judge(|| kernels::on_second(yielders_let_others_go_first))
 }
 
 #[test]
 fn a_job_beside_yielders_is_no_later_than_by_default() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 2)?.run(
-        "fact late $(agent job-beside-yielders)\n\
+    draws::judge(|| {
+        let told = OURS.flat(&kernels::first()?, 2)?.run(
+            "fact late $(agent job-beside-yielders)\n\
          begin\n\
          fact late $(agent job-beside-yielders)\n\
          stop INT\n",
-    )?;
-    let (default, ours) = first_numbers(&told, "late")?;
-    told.check(ours <= default, || {
-        format!("{ours} rounds were late, by default {default}")
-    })?;
-    told.check_stops()
+        )?;
+        let (default, ours) = first_numbers(&told, "late")?;
+        told.check(ours <= default, || {
+            format!("{ours} rounds were late, by default {default}")
+        })?;
+        told.check_stops()
+    })
 }

@@ -43,6 +43,7 @@
 //! 1. `prelude.sh`: the words of a script: `begin` and `stop` the scheduler,
 //!    `fact` to tell something, `load`, `crowd`, `agent` to ask the test program.
 //! 2. [`world`]: boots the machine; [`kernels`]: with which kernel.
+//!    [`draws`]: how often, before a figure is said not to hold.
 //! 3. [`told`]: what the script told, and checks of it. A failure says how to
 //!    repeat the very same run from a shell.
 //! 4. [`agent`]: the test program as a program of the guest, with [`load`] and
@@ -68,6 +69,7 @@ use anyhow::{Error, Result};
 pub mod agent;
 pub mod build;
 pub mod crowd;
+pub mod draws;
 pub mod idle_waits;
 pub mod kernels;
 pub mod load;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use scx_guest::{Clock, Guest, Kernel, Topology, find_program, quote};
 
+use super::draws::{self, Broken};
 use super::number_of_env;
 use super::told::Told;
 
@@ -63,7 +64,7 @@ impl Subject {
             subject: self,
             kernel: kernel.clone(),
             topology: topology.parse()?,
-            seed: seed()?,
+            seed: draws::seed(seed()?),
             programs: vec![self.program(), agent],
             installed: Vec::new(),
             files: Vec::new(),
@@ -181,8 +182,12 @@ impl World {
         self
     }
 
-    /// Boot and run `script`, which must end with 0.
+    /// Boot and run `script`, which must end with 0. An error is [`Broken`].
     pub fn run(&self, script: &str) -> Result<Told> {
+        self.run_once(script).map_err(|err| Broken(err).into())
+    }
+
+    fn run_once(&self, script: &str) -> Result<Told> {
         let script = self.whole_script(script)?;
         let repeat = self.command(&script)?;
         let mut guest = Guest::new(&self.kernel)
