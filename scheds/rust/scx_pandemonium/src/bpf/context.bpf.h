@@ -75,7 +75,7 @@ struct account_task {
 };
 
 struct rescue_task {
-	u32 is_rescued; /* 1 from a rescue to the end of the run it gave */
+	u64 run_ns; /* what a rescue gives it, until that run ends; else 0 */
 };
 
 /* The averages are those of policy/classify.h. */

@@ -14,6 +14,11 @@ enum rescue_consts {
 	/* How long a rescued task keeps its CPU, if others wait for it. */
 	RESCUE_RUN_NS = 1 * NSEC_PER_MSEC,
 	/*
+	 * The same for one that had its share, and is rescued for those that
+	 * wait for what it does: an RCU reader, say, ends in less.
+	 */
+	AWAITED_RUN_NS = NSEC_PER_MSEC / 4,
+	/*
 	 * A task this far ahead of the clock, about a turn, had its share and
 	 * waits with good reason: to rescue it would be to ignore its nice
 	 * level.
@@ -52,14 +57,19 @@ enum rescue_kind {
 	RESCUE_ANY,
 };
 
-static bool is_of_kind(struct task_struct *p, const struct task_ctx *taskc,
-		       const struct llc_ctx *llcc, u32 kind)
+/* Return for how long a rescue for @kind runs @p, 0 if it does not. */
+static u64 run_ns_of(struct task_struct *p, const struct task_ctx *taskc,
+		     const struct llc_ctx *llcc, u32 kind)
 {
-	return kind == RESCUE_ANY || awaited_by_others(p) ||
-	       (kind == RESCUE_OWED &&
-		vtime_is_eligible(taskc->share.vtime,
-				  llcc->lag.clock.avg_vruntime,
-				  RESCUE_AHEAD_MAX_NS));
+	bool is_owed = vtime_is_eligible(taskc->share.vtime,
+					 llcc->lag.clock.avg_vruntime,
+					 RESCUE_AHEAD_MAX_NS);
+
+	if (kind == RESCUE_ANY || (kind == RESCUE_OWED && is_owed))
+		return RESCUE_RUN_NS;
+	if (!awaited_by_others(p))
+		return 0;
+	return is_owed ? RESCUE_RUN_NS : AWAITED_RUN_NS;
 }
 
 /*
@@ -80,6 +90,7 @@ __noinline bool rescue_one(s32 cpu, u64 dsq_id, u32 kind, u32 nr_max)
 	u32 nr = 0;
 	struct task_struct *p;
 	struct task_ctx *taskc;
+	u64 run_ns;
 	u32 group;
 
 	/* Its own clock says what a task of another domain is owed. */
@@ -93,14 +104,16 @@ __noinline bool rescue_one(s32 cpu, u64 dsq_id, u32 kind, u32 nr_max)
 			break;
 		taskc = try_lookup_task(p);
 		if (!taskc || taskc->queue.group != group ||
-		    !is_of_kind(p, taskc, llcc, kind) ||
 		    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
-		taskc->rescue.is_rescued = 1;
+		run_ns = run_ns_of(p, taskc, llcc, kind);
+		if (!run_ns)
+			continue;
+		taskc->rescue.run_ns = run_ns;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
 			return true;
 		/* Another CPU was faster. */
-		taskc->rescue.is_rescued = 0;
+		taskc->rescue.run_ns = 0;
 	}
 	return false;
 }
@@ -184,10 +197,10 @@ static bool rescue_from(struct cpu_ctx *cpuc, u32 nr, u64 dsq_id, u64 now,
 {
 	struct waiters *w;
 
-	if (!nr)
+	if (!has_overdue(nr, dsq_id, now, knobs.sojourn_thresh_ns))
 		return false;
 	w = queue_waiters(dsq_id);
-	if (!w || !queue_is_overdue(w, now, knobs.sojourn_thresh_ns))
+	if (!w)
 		return false;
 	if (!rescue_starved(cpuc, w, dsq_id, now)) {
 		if (starved_only || wait_age_is_deferred(w, now))
@@ -261,17 +274,17 @@ __noinline bool rescue_from_others(s32 cpu, u64 now)
 
 __hidden bool rescue_is_protected(const struct task_ctx *taskc)
 {
-	return taskc->rescue.is_rescued;
+	return taskc->rescue.run_ns;
 }
 
 __hidden void rescue_begin_run(const struct task_ctx *taskc,
 			       struct cpu_ctx *cpuc, u64 now)
 {
-	if (taskc->rescue.is_rescued)
-		slice_end_in(cpuc, now, RESCUE_RUN_NS);
+	if (taskc->rescue.run_ns)
+		slice_end_in(cpuc, now, taskc->rescue.run_ns);
 }
 
 __hidden void rescue_end_run(struct task_ctx *taskc)
 {
-	taskc->rescue.is_rescued = 0;
+	taskc->rescue.run_ns = 0;
 }
