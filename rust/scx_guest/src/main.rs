@@ -35,6 +35,10 @@ struct Options {
     #[arg(long, value_name = "SHAPE")]
     topology: Option<Topology>,
 
+    /// Empty sockets beside those: their CPUs are possible and not present.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    empty_sockets: u32,
+
     /// Memory in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     memory: u32,
@@ -152,6 +156,7 @@ fn print_kernel(kernel: &Kernel) {
 fn prepare(options: &Options, kernel: &Kernel) -> Result<(Guest, String)> {
     let mut guest = Guest::new(kernel)
         .memory_mib(options.memory)
+        .empty_sockets(options.empty_sockets)
         .seed(options.seed)
         .time_limit(Duration::from_secs(options.time_limit));
     if options.kvm {

@@ -54,6 +54,7 @@ const KERNEL_WORDS: &[&str] = &[
 /// What a machine is made of.
 pub(crate) struct Machine<'a> {
     pub(crate) topology: Topology,
+    pub(crate) nr_empty_sockets: u32,
     pub(crate) memory_mib: u32,
     pub(crate) clock: &'a Clock,
     pub(crate) kernel: &'a str,
@@ -96,7 +97,11 @@ pub(crate) fn command(machine: &Machine) -> Command {
         "-m",
         &format!("{}M", machine.memory_mib),
     ]);
-    command.args(topology_args(&machine.topology, machine.memory_mib));
+    command.args(topology_args(
+        &machine.topology,
+        machine.nr_empty_sockets,
+        machine.memory_mib,
+    ));
     command.args([
         "-name",
         "guest,debug-threads=on",
@@ -161,14 +166,21 @@ fn parse_version(line: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// CPUs as packages with one cache each, and nodes where there are several.
-fn topology_args(topology: &Topology, memory_mib: u32) -> Vec<String> {
+/// CPUs as packages with one cache each, and nodes where there are several. Sockets
+/// that are empty come after all others, and belong to the last node.
+fn topology_args(topology: &Topology, nr_empty_sockets: u32, memory_mib: u32) -> Vec<String> {
+    let nr_cpus_max = topology.nr_cpus() + nr_empty_sockets * topology.nr_cpus_per_llc();
+    // Not said where it is as usual, since results name the machine by its words.
+    let more = match nr_empty_sockets {
+        0 => String::new(),
+        _ => format!("maxcpus={nr_cpus_max},"),
+    };
     let mut args = vec![
         "-smp".to_owned(),
         format!(
-            "{},sockets={},cores={},threads={}",
+            "{},{more}sockets={},cores={},threads={}",
             topology.nr_cpus(),
-            topology.nr_llcs(),
+            topology.nr_llcs() + nr_empty_sockets,
             topology.cores,
             topology.threads
         ),
@@ -186,7 +198,10 @@ fn topology_args(topology: &Topology, memory_mib: u32) -> Vec<String> {
             0
         };
         let first = node * nr_node_cpus;
-        let last = first + nr_node_cpus - 1;
+        let last = match node + 1 == topology.nodes {
+            true => nr_cpus_max - 1,
+            false => first + nr_node_cpus - 1,
+        };
         let size_mib = node_mib + extra_mib;
         args.push("-object".to_owned());
         args.push(format!("memory-backend-ram,id=node{node},size={size_mib}M"));
@@ -222,7 +237,7 @@ mod tests {
 
     #[test]
     fn nodes_share_all_cpus_and_all_memory() {
-        let args = topology_args(&Topology::new(3, 2, 1, 2), 1000).join(" ");
+        let args = topology_args(&Topology::new(3, 2, 1, 2), 0, 1000).join(" ");
         assert!(
             args.starts_with("-smp 12,sockets=6,cores=1,threads=2"),
             "{args}"
@@ -239,9 +254,22 @@ mod tests {
     }
 
     #[test]
+    fn sockets_that_are_empty_are_those_of_the_last_node() {
+        let args = topology_args(&Topology::new(2, 1, 2, 1), 3, 1000).join(" ");
+        assert!(
+            args.starts_with("-smp 4,maxcpus=10,sockets=5,cores=2,threads=1"),
+            "{args}"
+        );
+        assert!(
+            args.contains("cpus=0-1") && args.contains("cpus=2-9"),
+            "{args}"
+        );
+    }
+
+    #[test]
     fn one_node_needs_no_words_about_nodes() {
         assert!(
-            !topology_args(&Topology::flat(4), 512)
+            !topology_args(&Topology::flat(4), 0, 512)
                 .join(" ")
                 .contains("numa")
         );

@@ -92,6 +92,20 @@ impl Topology {
         self.nodes.saturating_mul(self.llcs)
     }
 
+    /// An error unless a guest can have this shape, and sockets for so many more of its
+    /// caches.
+    pub(crate) fn check_with(&self, nr_empty_sockets: u32) -> Result<()> {
+        self.check()?;
+        let nr_more = nr_empty_sockets.saturating_mul(self.nr_cpus_per_llc());
+        match self.nr_cpus().saturating_add(nr_more) {
+            0..=NR_CPUS_MAX => Ok(()),
+            nr_cpus => Err(Error::Topology(format!(
+                "{self} with {nr_empty_sockets} empty sockets has {nr_cpus} possible CPUs, more than \
+                 {NR_CPUS_MAX}"
+            ))),
+        }
+    }
+
     /// An error unless a guest can have this shape.
     pub fn check(&self) -> Result<()> {
         match self.nr_cpus() {
@@ -202,5 +216,18 @@ mod tests {
         assert!("99999999999x1x1x1".parse::<Topology>().is_err());
         // A zero anywhere stays zero even where the rest overflows.
         assert_eq!(Topology::new(u32::MAX, u32::MAX, 2, 0).nr_cpus(), 0);
+    }
+
+    #[test]
+    fn a_machine_has_no_more_possible_cpus_than_that() {
+        let topology = Topology::new(1, 2, 8, 2);
+        topology.check_with(13).unwrap();
+        for nr_empty_sockets in [14, u32::MAX] {
+            let error = topology.check_with(nr_empty_sockets).unwrap_err();
+            assert!(
+                error.to_string().contains("possible CPUs, more than"),
+                "{error}"
+            );
+        }
     }
 }

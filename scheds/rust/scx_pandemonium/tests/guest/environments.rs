@@ -421,7 +421,15 @@ fn it_schedules_whoever_starts_it() -> Result<()> {
     all(&OURS.flat(&kernels::first()?, 2)?, STARTERS).map(drop)
 }
 
-/// Since Linux 6.9 `possible_cpus=` adds none, so the others are present, and offline.
+#[test]
+fn it_schedules_two_cpus_of_many_that_could_be_present() -> Result<()> {
+    let world = OURS.flat(&kernels::first()?, 2)?.with_empty_sockets(31);
+    let told = all(&world, &MOUNTS[..1])?;
+    let cpus: String = told.one("cpus")?;
+    told.check_eq("possible and online CPUs", cpus.as_str(), "0-63 0-1")
+}
+
+/// The others are present, and offline.
 #[test]
 fn it_schedules_one_cpu_of_many_possible_ones() -> Result<()> {
     let world = OURS.flat(&kernels::first()?, 64)?;

@@ -64,6 +64,7 @@ impl Subject {
             subject: self,
             kernel: kernel.clone(),
             topology: topology.parse()?,
+            nr_empty_sockets: 0,
             seed: draws::seed(seed()?),
             programs: vec![self.program(), agent],
             installed: Vec::new(),
@@ -87,6 +88,7 @@ pub struct World {
     subject: &'static Subject,
     kernel: Kernel,
     topology: Topology,
+    nr_empty_sockets: u32,
     seed: u64,
     programs: Vec<PathBuf>,
     installed: Vec<PathBuf>,
@@ -156,6 +158,12 @@ impl World {
         self
     }
 
+    /// Leave so many sockets empty beside those of the topology.
+    pub fn with_empty_sockets(mut self, nr_empty_sockets: u32) -> World {
+        self.nr_empty_sockets = nr_empty_sockets;
+        self
+    }
+
     /// Give the guest so much memory, of which its root image takes some, instead of
     /// what guests have.
     pub fn with_memory_mib(mut self, memory_mib: u32) -> World {
@@ -192,6 +200,7 @@ impl World {
         let repeat = self.command(&script)?;
         let mut guest = Guest::new(&self.kernel)
             .topology(self.topology)
+            .empty_sockets(self.nr_empty_sockets)
             .seed(self.seed)
             .time_limit(self.time_limit)
             .quiet();
@@ -275,6 +284,9 @@ impl World {
             format!("--time-limit {}", self.time_limit.as_secs()),
             "--report /dev/stdout".to_owned(),
         ];
+        if self.nr_empty_sockets > 0 {
+            words.push(format!("--empty-sockets {}", self.nr_empty_sockets));
+        }
         for word in &self.kernel_words {
             words.push(format!("--kernel-arg {}", quote(word)));
         }
