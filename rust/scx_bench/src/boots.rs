@@ -182,7 +182,8 @@ impl Bench {
         let common = bench.common_key()?;
         bench.check_kept(&common, cache)?;
         let is_known = |spec: &Spec| bench.is_committed(&common, spec, cache);
-        let found = candidate::find_all(&bench.plan.specs, cache, is_known);
+        let release = bench.kernel.release();
+        let found = candidate::find_all(&bench.plan.specs, release, cache, is_known)?;
         (bench.candidates, bench.unbuilt) = found;
         Ok(bench)
     }

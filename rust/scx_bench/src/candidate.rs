@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::dataset::Sample;
 use crate::result::{Failure, RunResult};
@@ -34,15 +34,27 @@ pub struct Program {
 
 /// The candidates among `specs`, published ones built below `cache` where
 /// necessary, and a sample that says why for each of the others. Programs of
-/// those that `is_known` are not looked for.
+/// those that `is_known` are not looked for. A published one that is not for
+/// the kernel `release` is left out, which is said; an error if that leaves none.
 pub fn find_all(
     specs: &[Spec],
+    release: &str,
     cache: &Path,
     is_known: impl Fn(&Spec) -> bool,
-) -> (Vec<Candidate>, Vec<Sample>) {
+) -> Result<(Vec<Candidate>, Vec<Sample>)> {
     let mut candidates = Vec::new();
     let mut unbuilt = Vec::new();
     for spec in specs.iter().cloned() {
+        if let Source::Published(peer) = &spec.source
+            && !peer.is_for(release)
+        {
+            let first = peer.kernel.as_deref().unwrap_or_default();
+            eprintln!(
+                "{} is left out: it needs Linux {first}, and this is {release}",
+                spec.describe()
+            );
+            continue;
+        }
         let program = match is_known(&spec) {
             true => Ok(None),
             false => find_program(&spec, cache),
@@ -58,7 +70,11 @@ pub fn find_all(
             }),
         }
     }
-    (candidates, unbuilt)
+    ensure!(
+        !candidates.is_empty() || !unbuilt.is_empty(),
+        "there is nothing to measure on Linux {release}"
+    );
+    Ok((candidates, unbuilt))
 }
 
 fn find_program(spec: &Spec, cache: &Path) -> Result<Option<Program>> {

@@ -30,6 +30,9 @@ pub struct Peer {
     pub version: String,
     /// What it is called where people read it, if not by its name.
     pub label: Option<String>,
+    /// The first series of kernels on which its authors support it, such as `7.1`; without
+    /// it, every one that has sched_ext.
+    pub kernel: Option<String>,
 }
 
 /// File beside a program that says what it was built with.
@@ -52,6 +55,12 @@ pub fn read(file: Option<&Path>) -> Result<Vec<Peer>> {
 }
 
 impl Peer {
+    /// Is it for the kernel `release`?
+    pub fn is_for(&self, release: &str) -> bool {
+        let first = self.kernel.as_deref().map(series);
+        first.is_none_or(|first| first <= series(release))
+    }
+
     /// Its program below `cache`, built now if it is not there yet.
     pub fn program(&self, cache: &Path) -> Result<PathBuf> {
         let root = self.root(cache);
@@ -105,6 +114,14 @@ impl Peer {
     }
 }
 
+/// The first two numbers of `release`.
+fn series(release: &str) -> (u32, u32) {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|word| word.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
 /// The compilers of programs that are built now, in the words of each.
 fn compilers() -> Result<String> {
     let clang = env::var_os(CLANG_VARIABLE).unwrap_or_else(|| "clang".into());
@@ -142,6 +159,19 @@ mod tests {
         assert_eq!(told.as_deref(), Some("clang 18, rustc 1.90"));
         assert!(version("rustc".as_ref()).unwrap().starts_with("rustc "));
         assert!(version("/nonexistent".as_ref()).is_err());
+    }
+
+    #[test]
+    fn one_for_newer_kernels_is_for_those() {
+        let peer: Peer =
+            serde_json::from_str(r#"{"name":"scx_a","version":"1.0","kernel":"7.1"}"#).unwrap();
+        let releases = ["6.18.15+deb13", "7.0.13", "7.1.0-rc1", "7.10", "8.0"];
+        assert_eq!(
+            releases.map(|release| peer.is_for(release)),
+            [false, false, true, true, true]
+        );
+        let any: Peer = serde_json::from_str(r#"{"name":"scx_a","version":"1.0"}"#).unwrap();
+        assert!(any.is_for("6.12.0"));
     }
 
     #[test]

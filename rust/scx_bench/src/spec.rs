@@ -21,7 +21,8 @@ pub struct SpecArgs {
     #[arg(long, value_name = "LIST", default_value = DEFAULT)]
     pub sched: Vec<String>,
     /// Published schedulers instead of those that are known: a JSON list of `name` and `version`,
-    /// and a `label` for tables where the name would not do.
+    /// a `label` for tables where the name would not do, and a `kernel`, such as 7.1, if older
+    /// ones will not do.
     #[arg(long, value_name = "FILE")]
     pub peers: Option<PathBuf>,
 }

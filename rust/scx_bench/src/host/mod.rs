@@ -98,7 +98,9 @@ pub fn run(args: &HostArgs) -> Result<bool> {
     if let Some(dir) = &args.output.out {
         fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     }
-    let (candidates, unbuilt) = candidate::find_all(&specs, &store::cache_dir()?, |_| false);
+    let release = run::kernel_release();
+    let cache = store::cache_dir()?;
+    let (candidates, unbuilt) = candidate::find_all(&specs, &release, &cache, |_| false)?;
     for warning in noise::warnings()? {
         table::say(&format!("noise: {warning}\n"))?;
     }
@@ -109,7 +111,7 @@ pub fn run(args: &HostArgs) -> Result<bool> {
         command: args.command(&specs),
         subject: args.output.subject(&specs),
         samples: unbuilt.into_iter().chain(samples).collect(),
-        ..Dataset::new(&run::kernel_release(), measured)
+        ..Dataset::new(&release, measured)
     };
     let said = table::say(&(text::tables(&dataset) + &summary::text(&dataset)));
     let written = args.output.write(&dataset);

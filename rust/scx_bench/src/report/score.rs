@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 
 use crate::compare;
 use crate::dataset::Dataset;
-use crate::spec;
 
 /// Longest line of a page of text.
 const COLUMNS: usize = 110;
@@ -31,16 +30,14 @@ pub fn markdown(dataset: &Dataset) -> Result<String> {
         }
         nr_figures = nr_figures.max(nr_judged);
         // "scx_a 1.0" is version 1.0 of scx_a; what else it may be says nothing.
-        let version = match name.as_str() {
-            spec::DEFAULT => dataset.kernel.as_str(),
-            _ => version
-                .strip_prefix(name.as_str())
-                .unwrap_or_default()
-                .trim(),
-        };
+        let version = version
+            .strip_prefix(name.as_str())
+            .unwrap_or_default()
+            .trim();
         lines.push(format!(
-            "| {} | {version} | {nr_samples} | {} | {} | {} |\n",
+            "| {} | {version} | {} | {nr_samples} | {} | {} | {} |\n",
             dataset.label(name),
+            dataset.kernel,
             score.wins,
             score.ties,
             score.losses
@@ -50,8 +47,8 @@ pub fn markdown(dataset: &Dataset) -> Result<String> {
     Ok(format!(
         "Of {nr_figures} figures at {cpus} CPUs, this many are better, as good and worse under {subject} than \
          under\nanother scheduler. A figure is the median over the {repetition}s.\n{}\n\n\
-         | compared with | version | {repetition}s | better | as good | worse |\n\
-         |---|---|--:|--:|--:|--:|\n{}",
+         | compared with | version | Linux | {repetition}s | better | as good | worse |\n\
+         |---|---|---|--:|--:|--:|--:|\n{}",
         wrap(&compare::rule(repetition)),
         lines.concat()
     ))
@@ -108,11 +105,11 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("| default | 6.18 | 3 | 1 | 0 | 0 |\n"),
+            text.contains("| default | 1.0 | 6.18 | 3 | 1 | 0 | 0 |\n"),
             "{text}"
         );
         assert!(
-            text.contains("| scx_a old | 1.0 | 1 | 0 | 1 | 0 |\n"),
+            text.contains("| scx_a old | 1.0 | 6.18 | 1 | 0 | 1 | 0 |\n"),
             "{text}"
         );
         assert!(!text.contains("| mine"), "{text}");
