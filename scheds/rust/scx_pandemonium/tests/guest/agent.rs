@@ -9,7 +9,7 @@
 //! - `light-load ...`: see packing.rs. `load-step ...`: see frequency.rs.
 //!   `late-game ...`: see games.rs. `latecomer ...`: see victims.rs. `parted ...`: see
 //!   domains.rs. `kernel-thread ...`: see waits.rs.
-//! - `unprivileged ...`: see profiles.rs.
+//! - `shared-mutex ...`: see locks.rs. `unprivileged ...`: see profiles.rs.
 //! - `roles ...`, `fresh-hog`, `young`, `processes ...`, `rivals ...`,
 //!   `frames ...`: see roles.rs.
 //! - `as ...`, `after ...`, `calls-itself ...`, `joins ...`, `lives ...`, `starts`,
@@ -26,8 +26,8 @@ use anyhow::Result;
 use crate::support::agent;
 use crate::{
     attach, classes, domains, frequency, games, gate, grace, groups, handoffs, idle, kicks, loader,
-    packing, procdb, profiles, races, requests, roles, rules, sandbox, service, top, victims,
-    waits, yields,
+    locks, packing, procdb, profiles, races, requests, roles, rules, sandbox, service, top,
+    victims, waits, yields,
 };
 
 /// Not a test but what the guest runs.
@@ -49,6 +49,7 @@ pub fn answer(words: &[&str]) -> Option<Result<String>> {
         ["hogs-and-yielders", words @ ..] => yields::hogs_and_yielders(words),
         ["job-beside-yielders"] => yields::job_beside_yielders(),
         ["intruded", words @ ..] => classes::intruded(words),
+        ["shared-mutex", words @ ..] => locks::shared_mutex(words),
         ["grace-periods", words @ ..] => grace::grace_periods(words),
         ["groups", words @ ..] => groups::churn(words),
         ["idle-waits", words @ ..] => kicks::idle_waits(words),

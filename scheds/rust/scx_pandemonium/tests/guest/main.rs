@@ -42,6 +42,7 @@ mod idle;
 mod input;
 mod kicks;
 mod loader;
+mod locks;
 mod ours;
 mod packing;
 mod pairs;
