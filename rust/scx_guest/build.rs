@@ -7,7 +7,7 @@ use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 
-const PROGRAMS: &[&str] = &["clock", "hog"];
+const PROGRAMS: &[&str] = &["clock", "hog", "pause"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     if env::var("CARGO_CFG_TARGET_ARCH")? != "x86_64" {

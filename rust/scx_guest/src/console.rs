@@ -47,6 +47,11 @@ impl Watcher {
         }
     }
 
+    /// The script has begun before the first line.
+    pub(crate) fn go_on(&mut self) {
+        self.has_begun = true;
+    }
+
     /// Take one line, and return what of it is the script's output.
     pub(crate) fn push(&mut self, line: &str) -> Option<String> {
         let line = line.trim_end_matches(['\r', '\n']);

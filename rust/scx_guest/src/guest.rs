@@ -22,7 +22,8 @@ use sha2::{Digest, Sha256};
 use crate::console::{Verdict, Watcher};
 use crate::image::NO_OP;
 use crate::initramfs::{self, Root};
-use crate::qemu::{self, Machine};
+use crate::qemu::{self, Machine, Part};
+use crate::qmp::Monitor;
 use crate::{Error, Failure, Kernel, Result, Topology, default_cache_dir, progress, steady};
 
 const NR_CPUS_DFL: u32 = 4;
@@ -64,6 +65,7 @@ const INIT: &str = include_str!("../guest/init.sh");
 const GUEST_CLOCK_SOURCE: &str = include_str!("../guest/clock.c");
 const GUEST_CLOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-clock"));
 const GUEST_HOG: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-hog"));
+pub(crate) const GUEST_PAUSE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest-pause"));
 
 /// What the guest's time is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,14 +245,59 @@ impl Guest {
     /// allowed); if the time limit passed; if the guest ended without an exit
     /// code; or if it could not be started.
     pub fn run(self, script: &str, on_line: &mut dyn FnMut(&str)) -> Result<Outcome> {
-        self.topology.check_with(self.nr_empty_sockets)?;
-        qemu::check()?;
-        if self.clock == Clock::Kvm {
-            qemu::check_kvm()?;
-        }
-
+        self.check()?;
         let mark = format!("@scx_guest:{:016x}", hash(script, self.seed_or_zero()));
         let initrd = initramfs::write_unnamed(&self.build_root(script, &mark)?)?;
+        let mut watcher = self.watcher(&mark);
+        let followed = self.follow(&Boot::Whole { initrd: &initrd }, &mut watcher, on_line)?;
+        self.conclude(followed, watcher.finish())
+    }
+
+    /// An error unless there can be such a machine here.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.topology.check_with(self.nr_empty_sockets)?;
+        qemu::check()?;
+        match self.clock {
+            Clock::Kvm => qemu::check_kvm(),
+            Clock::Deterministic { .. } | Clock::Parallel => Ok(()),
+        }
+    }
+
+    /// What reads its console.
+    pub(crate) fn watcher(&self, mark: &str) -> Watcher {
+        Watcher::new(mark, self.is_scx_error_allowed)
+    }
+
+    /// The machine of `other`, with the seed and the limits of this one.
+    pub(crate) fn limits_of(&self, other: &Guest) -> Guest {
+        Guest {
+            clock: self.clock,
+            time_limit: self.time_limit,
+            is_scx_error_allowed: self.is_scx_error_allowed,
+            is_quiet: self.is_quiet,
+            ..other.clone()
+        }
+    }
+
+    pub(crate) fn clock_kind(&self) -> Clock {
+        self.clock
+    }
+
+    /// What the PIT counts in this guest, 0 if nothing.
+    pub(crate) fn pit_divisor(&self) -> u32 {
+        match self.clock {
+            Clock::Deterministic { .. } => pit_divisor(self.topology),
+            Clock::Parallel | Clock::Kvm => 0,
+        }
+    }
+
+    /// Start QEMU and follow the guest until it is over, or as far as `boot` says.
+    pub(crate) fn follow(
+        &self,
+        boot: &Boot<'_>,
+        watcher: &mut Watcher,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<Followed> {
         let mut files = Files::create()?;
         let started = Instant::now();
         let message = format!(
@@ -274,12 +321,20 @@ impl Guest {
             Clock::Deterministic { .. } => self.kernel.direct_image()?,
             Clock::Parallel | Clock::Kvm => None,
         };
-        let mut process = self.start(kernel.as_deref(), &initrd, &files, core.as_ref())?;
-        let mut watcher = Watcher::new(&mark, self.is_scx_error_allowed);
+        let mut process = self.start(kernel.as_deref(), boot, &files, core.as_ref())?;
+        let mut monitor = match boot {
+            Boot::UpTo { .. } => {
+                let mut monitor = Monitor::of(&mut process.0)?;
+                monitor.start()?;
+                Some(monitor)
+            }
+            Boot::Whole { .. } | Boot::From { .. } => None,
+        };
         let end = self.watch(
             &mut process,
+            monitor.as_mut(),
             &mut files,
-            &mut watcher,
+            watcher,
             started,
             &mut |line| {
                 progress.finish_and_clear();
@@ -287,23 +342,32 @@ impl Guest {
             },
         );
         progress.finish_and_clear();
+        if let (Ok(End::Stopped), Boot::UpTo { state, .. }, Some(monitor)) =
+            (&end, boot, &mut monitor)
+        {
+            steady::hurry_main_thread(process.0.id());
+            monitor.keep(&path_of(state))?;
+        }
         drop(process);
-        let verdict = watcher.finish();
-        self.conclude(end?, verdict, &mut files, started.elapsed())
+        Ok(Followed {
+            end: end?,
+            files,
+            wall_time: started.elapsed(),
+        })
     }
 
     fn nr_cpus(&self) -> u32 {
         self.topology.nr_cpus()
     }
 
-    fn seed_or_zero(&self) -> u64 {
+    pub(crate) fn seed_or_zero(&self) -> u64 {
         match self.clock {
             Clock::Deterministic { seed } => seed,
             Clock::Parallel | Clock::Kvm => 0,
         }
     }
 
-    fn build_root(&self, script: &str, mark: &str) -> Result<Root> {
+    pub(crate) fn build_root(&self, script: &str, mark: &str) -> Result<Root> {
         let mut root = Root::with_busybox()?;
         for (host_path, name) in &self.programs {
             let name = match name {
@@ -342,13 +406,14 @@ impl Guest {
     /// What /init reads, as assignments of the shell.
     fn settings(&self, mark: &str, library_path: &str) -> String {
         let seed = self.seed_or_zero();
-        let (divisor, delay_us) = match self.clock {
-            Clock::Deterministic { seed } => (pit_divisor(self.topology), phase_us(seed)),
-            Clock::Parallel | Clock::Kvm => (0, 0),
+        let delay_us = match self.clock {
+            Clock::Deterministic { seed } => phase_us(seed),
+            Clock::Parallel | Clock::Kvm => 0,
         };
         format!(
-            "MARK={mark}\nSEED={seed}\nPIT_DIVISOR={divisor}\nDELAY_US={delay_us}\n\
+            "MARK={mark}\nSEED={seed}\nPIT_DIVISOR={}\nDELAY_US={delay_us}\n\
              LIBRARY_PATH={}\n",
+            self.pit_divisor(),
             crate::quote(library_path)
         )
     }
@@ -356,11 +421,20 @@ impl Guest {
     fn start(
         &self,
         kernel: Option<&File>,
-        initrd: &File,
+        boot: &Boot<'_>,
         files: &Files,
         core: Option<&steady::Core>,
     ) -> Result<Process> {
         let image = self.kernel.image().to_string_lossy();
+        let (initrd, state, script) = match boot {
+            Boot::Whole { initrd } => (initrd, String::new(), String::new()),
+            Boot::UpTo { initrd, .. } => (initrd, String::new(), String::new()),
+            Boot::From {
+                initrd,
+                state,
+                script,
+            } => (initrd, path_of(state), path_of(script)),
+        };
         let machine = Machine {
             topology: self.topology,
             nr_empty_sockets: self.nr_empty_sockets,
@@ -371,16 +445,25 @@ impl Guest {
             console: &path_of(&files.console),
             report: &path_of(&files.report),
             kernel_words: &self.kernel_words,
+            part: match boot {
+                Boot::Whole { .. } => Part::Whole,
+                Boot::UpTo { .. } => Part::Before,
+                Boot::From { .. } => Part::After {
+                    state: &state,
+                    script: &script,
+                },
+            },
         };
         let stderr = files
             .stderr
             .try_clone()
             .map_err(|e| Error::io("sharing QEMU's messages", e))?;
         let mut command = qemu::command(&machine);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(stderr);
+        let orders = || match boot {
+            Boot::UpTo { .. } => Stdio::piped(),
+            Boot::Whole { .. } | Boot::From { .. } => Stdio::null(),
+        };
+        command.stdin(orders()).stdout(orders()).stderr(stderr);
         let core = core.map(steady::Core::set);
         // SAFETY: the closure runs between fork and exec and makes system
         // calls; it allocates nothing and takes no lock.
@@ -400,6 +483,7 @@ impl Guest {
     fn watch(
         &self,
         process: &mut Process,
+        mut monitor: Option<&mut Monitor>,
         files: &mut Files,
         watcher: &mut Watcher,
         started: Instant,
@@ -409,6 +493,10 @@ impl Guest {
         let mut is_quiet = !matches!(self.clock, Clock::Deterministic { .. });
         loop {
             is_quiet = is_quiet || steady::quiet_main_thread(process.0.id());
+            let is_stopped = match monitor.as_mut() {
+                Some(monitor) => monitor.is_stopped()?,
+                None => false,
+            };
             // Asked before reading, so that the last lines are read after the
             // last write.
             let status = process.try_wait()?;
@@ -419,6 +507,9 @@ impl Guest {
             })?;
             if let Some(status) = status {
                 return Ok(End::Exited(status));
+            }
+            if is_stopped {
+                return Ok(End::Stopped);
             }
             if watcher.is_over() {
                 let at = *over_at.get_or_insert_with(Instant::now);
@@ -439,13 +530,12 @@ impl Guest {
 
     /// The outcome, or why there is none. What the guest said about itself
     /// comes before what the host saw from outside.
-    fn conclude(
-        &self,
-        end: End,
-        verdict: Verdict,
-        files: &mut Files,
-        wall_time: Duration,
-    ) -> Result<Outcome> {
+    pub(crate) fn conclude(&self, followed: Followed, verdict: Verdict) -> Result<Outcome> {
+        let Followed {
+            end,
+            mut files,
+            wall_time,
+        } = followed;
         let tail = verdict.tail;
         if let Some(failure) = verdict.failure {
             return Err(Error::Guest { failure, tail });
@@ -491,14 +581,37 @@ impl Guest {
     }
 }
 
+/// What QEMU begins with, and how far it goes.
+pub(crate) enum Boot<'a> {
+    /// From a boot to the end.
+    Whole { initrd: &'a File },
+    /// From a boot to where the guest stops itself, which is kept in `state`.
+    UpTo { initrd: &'a File, state: &'a File },
+    /// From there to the end, with `script`.
+    From {
+        initrd: &'a File,
+        state: &'a File,
+        script: &'a File,
+    },
+}
+
+/// A QEMU that was followed to its end, and what it wrote.
+pub(crate) struct Followed {
+    pub(crate) end: End,
+    pub(crate) files: Files,
+    pub(crate) wall_time: Duration,
+}
+
 /// How QEMU came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(crate) enum End {
     Exited(ExitStatus),
     /// It had told all it had to tell, and did not go.
     Killed,
     TimeLimit,
     NoBoot,
+    /// The guest stopped itself, and was kept.
+    Stopped,
 }
 
 /// A QEMU that is killed, at the latest, when the thread that watches it has gone.
@@ -521,7 +634,7 @@ impl Drop for Process {
 }
 
 /// What QEMU writes, in files without names.
-struct Files {
+pub(crate) struct Files {
     console: File,
     report: File,
     stderr: File,
@@ -574,7 +687,7 @@ impl Files {
         Ok(())
     }
 
-    fn read_report(&mut self) -> Result<Vec<u8>> {
+    pub(crate) fn read_report(&mut self) -> Result<Vec<u8>> {
         read_all(&mut self.report).map_err(|e| Error::io("reading the guest's report", e))
     }
 
@@ -613,7 +726,7 @@ fn after_colon(text: &str) -> String {
 /// How long the guest waits before the script, so that seeds meet other phases.
 ///
 /// Steps of the golden ratio keep any number of first seeds far apart.
-fn phase_us(seed: u64) -> u64 {
+pub(crate) fn phase_us(seed: u64) -> u64 {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let fraction = seed.wrapping_mul(GOLDEN) >> 32;
     (fraction * PHASE_RANGE_US) >> 32
@@ -639,6 +752,7 @@ pub fn describe_setup() -> Result<String> {
         console: "console",
         report: "report",
         kernel_words: &[],
+        part: Part::Whole,
     };
     let phases: Vec<u64> = (0..8).map(phase_us).collect();
     let parts = format!(
@@ -663,7 +777,7 @@ fn pit_divisor(topology: Topology) -> u32 {
 }
 
 /// FNV-1a over what makes one run different from another.
-fn hash(script: &str, seed: u64) -> u64 {
+pub(crate) fn hash(script: &str, seed: u64) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
     let bytes = script.bytes().chain(seed.to_le_bytes());

@@ -25,6 +25,8 @@
 //! 2. [`Guest`] collects programs, files, [`Topology`] and [`Clock`].
 //! 3. [`Guest::run`] builds a root image in memory, starts QEMU, streams the
 //!    console and returns an [`Outcome`], or an [`Error`] in one line.
+//! 4. Where many runs begin alike, [`Guest::prepare`] does that once, and
+//!    [`Prepared::run`] goes on from there.
 //!
 //! Nothing here knows any scheduler: what a guest runs is the caller's affair.
 //!
@@ -48,8 +50,10 @@ mod guest;
 mod image;
 mod initramfs;
 mod kernel;
+mod prepared;
 mod progress;
 mod qemu;
+mod qmp;
 mod shell;
 mod steady;
 mod topology;
@@ -63,5 +67,6 @@ pub use kernel::{
     HOST, Kernel, built_kernels_dir, default_cache_dir, published_dir, published_program,
     selftests_dir,
 };
+pub use prepared::Prepared;
 pub use shell::quote;
 pub use topology::{NR_CPUS_MAX, PRESETS, Topology};

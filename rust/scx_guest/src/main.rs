@@ -89,6 +89,11 @@ struct Options {
     #[arg(long)]
     check_kernel: bool,
 
+    /// Lines for the shell before that, after which the machine is kept, and gone on with: as
+    /// tests do that begin alike. A seed counts from there on.
+    #[arg(long, value_name = "SCRIPT", conflicts_with_all = ["kvm", "parallel"])]
+    prepare: Option<String>,
+
     /// A host program with its arguments, or one shell line.
     #[arg(
         value_name = "PROGRAM",
@@ -123,10 +128,17 @@ fn run(options: &Options) -> Result<u8> {
 
     let (guest, script) = prepare(options, &kernel)?;
     let mut has_output = false;
-    let result = guest.run(&script, &mut |line| {
+    let mut on_line = |line: &str| {
         has_output = true;
         println!("{line}");
-    });
+    };
+    let result = match &options.prepare {
+        Some(first) => guest
+            .clone()
+            .prepare(first, &mut |_| ())
+            .and_then(|prepared| prepared.run(&guest, &script, &mut on_line)),
+        None => guest.run(&script, &mut on_line),
+    };
     let outcome = result.map_err(|error| match error.failure() {
         // The last lines are on the screen already.
         Some(failure) if has_output => anyhow!("{failure}"),

@@ -62,7 +62,27 @@ pub(crate) struct Machine<'a> {
     pub(crate) console: &'a str,
     pub(crate) report: &'a str,
     pub(crate) kernel_words: &'a [String],
+    pub(crate) part: Part<'a>,
 }
+
+/// Which part of a run a machine is there for.
+pub(crate) enum Part<'a> {
+    /// All of it.
+    Whole,
+    /// Up to where the guest stops it, by orders on standard input (`qmp`), which it
+    /// waits for.
+    Before,
+    /// From there on.
+    After {
+        /// What was kept.
+        state: &'a str,
+        /// A file that the guest can read then.
+        script: &'a str,
+    },
+}
+
+/// Name of the file that a guest reads when it goes on; also in guest/pause.c.
+const SCRIPT_NAME: &str = "opt/scx_guest/script";
 
 /// The command that runs `machine`.
 pub(crate) fn command(machine: &Machine) -> Command {
@@ -119,7 +139,39 @@ pub(crate) fn command(machine: &Machine) -> Command {
     command.args(["-net", "none", "-no-reboot"]);
     command.args(["-kernel", machine.kernel, "-initrd", machine.initrd]);
     command.args(["-append", &kernel_line(machine.kernel_words)]);
+    command.args(part_args(&machine.part));
     command
+}
+
+/// A device at which a guest that writes to it is stopped between two instructions, a
+/// file that it can read, and what is to be done with its state.
+fn part_args(part: &Part) -> Vec<String> {
+    let content = match part {
+        Part::Whole => return Vec::new(),
+        Part::Before => "string=none".to_owned(),
+        Part::After { script, .. } => format!("file={script}"),
+    };
+    let mut args = [
+        "-device",
+        "pvpanic",
+        "-action",
+        "panic=pause",
+        // Else it would be stopped again as soon as it is there.
+        "-global",
+        "migration.store-global-state=off",
+        // Its timers would wake QEMU's main thread, see `steady`.
+        "-global",
+        "migration.announce-rounds=1",
+        "-fw_cfg",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    args.push(format!("name={SCRIPT_NAME},{content}"));
+    match part {
+        Part::After { state, .. } => args.extend(["-incoming".to_owned(), format!("file:{state}")]),
+        _ => args.extend(["-S", "-qmp", "stdio"].map(str::to_owned)),
+    }
+    args
 }
 
 /// An error unless QEMU is there and new enough.

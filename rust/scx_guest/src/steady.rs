@@ -18,6 +18,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// Part of the name of QEMU's thread that emulates the CPUs.
 const VCPU_THREAD: &str = "TCG";
 
+/// What that thread uses at the most before the CPUs run.
+const RAN_MIN_NS: u64 = 5_000_000;
+
 /// A core of the host that no other guest of this user runs on.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -67,34 +70,49 @@ fn try_lock(path: &Path) -> Option<File> {
 }
 
 /// Let the main thread of QEMU process `pid` step back. Returns whether there is
-/// nothing left to do: until its CPUs are there it may not, since they would
-/// inherit that.
+/// nothing left to do: until its CPUs run it may not, since they would inherit that, and
+/// since it is the one that loads a machine that was kept.
 pub(crate) fn quiet_main_thread(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return true;
     };
-    let has_cpus = threads.flatten().any(|thread| {
+    let cpus = threads.flatten().find(|thread| {
         fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name.contains(VCPU_THREAD))
     });
-    if !has_cpus {
+    let Some(cpus) = cpus else {
+        return false;
+    };
+    // Its first number is the time that a thread ran, in ns.
+    let times = fs::read_to_string(cpus.path().join("schedstat")).unwrap_or_default();
+    let ran_ns = times.split(' ').next().and_then(|word| word.parse().ok());
+    if ran_ns.is_some_and(|ran_ns: u64| ran_ns < RAN_MIN_NS) {
         return false;
     }
+    set_policy(pid, libc::SCHED_IDLE);
+    true
+}
+
+/// Let the main thread of QEMU process `pid`, whose CPUs are stopped, be as others again.
+pub(crate) fn hurry_main_thread(pid: u32) {
+    set_policy(pid, libc::SCHED_OTHER);
+}
+
+/// Give the main thread of process `pid` another scheduling policy.
+fn set_policy(pid: u32, policy: libc::c_int) {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
-        return true;
+        return;
     };
-    // SAFETY: all zeroes is a valid parameter, and the only one of SCHED_IDLE.
+    // SAFETY: all zeroes is a valid parameter, and the only one of these policies.
     let param: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: a system call with a pointer to a value that lives across it. Of
     // a process it changes the thread that has its id, the main thread.
-    let code =
-        unsafe { libc::sched_setscheduler(pid.as_raw_nonzero().get(), libc::SCHED_IDLE, &param) };
+    let code = unsafe { libc::sched_setscheduler(pid.as_raw_nonzero().get(), policy, &param) };
     if code != 0 {
         log::warn!(
-            "QEMU's main thread does not step back: {}",
+            "QEMU's main thread does not change its policy: {}",
             io::Error::last_os_error()
         );
     }
-    true
 }
 
 #[cfg(test)]

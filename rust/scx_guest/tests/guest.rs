@@ -94,6 +94,44 @@ fn two_runs_are_identical_and_another_seed_is_another_run() {
 }
 
 #[test]
+fn runs_go_on_from_a_guest_that_was_kept_and_are_identical() {
+    let guest = guest().cpus(2);
+    let first = "echo first; printf one >/dev/report; value=kept; sleep 1000 &";
+    let prepared = guest.clone().prepare(first, &mut |_| ()).unwrap();
+    let script = "\
+        echo $value $SEED; printf two >/dev/report\n\
+        for i in 1 2 3; do (for j in $(seq 200); do :; done) & done\n\
+        sleep 0.05; cat /proc/stat; kill $! 2>/dev/null; exit 7";
+    let go_on = |seed| {
+        let outcome = prepared.run(&guest.clone().seed(seed), script, &mut |_| ());
+        outcome.unwrap()
+    };
+    let (one, same, other) = (go_on(1), go_on(1), go_on(2));
+    assert_eq!(one.console[..2], ["first", "kept 1"]);
+    assert_eq!((one.report.as_slice(), one.exit_code), (&b"onetwo"[..], 7));
+    assert_eq!(one.console, same.console);
+    assert_ne!(one.console, other.console);
+    // Kept once more it is the same.
+    let again = guest.clone().prepare(first, &mut |_| ()).unwrap();
+    let again = again.run(&guest.clone().seed(1), script, &mut |_| ());
+    assert_eq!(again.unwrap().console, one.console);
+}
+
+#[test]
+fn a_script_that_ends_cannot_be_gone_on_from() {
+    let error = guest().cpus(1).prepare("exit 3", &mut |_| ()).unwrap_err();
+    assert!(error.to_string().contains("ended with 3"), "{error}");
+    let panics = guest()
+        .cpus(1)
+        .prepare("echo c >/proc/sysrq-trigger", &mut |_| ());
+    let error = panics.unwrap_err();
+    assert!(
+        matches!(error.failure(), Some(Failure::Panic(_))),
+        "{error}"
+    );
+}
+
+#[test]
 fn the_kernel_sees_the_topology_that_was_asked_for() {
     // Two nodes with two caches each, one core with two threads below each.
     let topology: Topology = "2x2x1x2".parse().unwrap();
