@@ -19,7 +19,7 @@ const NR_LINES_MIN: usize = 3;
 
 #[test]
 fn two_runs_are_the_same_to_the_byte() -> Result<()> {
-    let world = OURS.flat(&kernels::first()?, 2)?;
+    let world = OURS.flat(&kernels::first()?, 2)?.booted_alone();
     let (one, other) = (world.run(SCRIPT)?, world.run(SCRIPT)?);
     let nr_lines = one
         .console

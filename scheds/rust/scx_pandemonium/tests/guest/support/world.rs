@@ -5,10 +5,11 @@ use std::env;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use scx_guest::{Clock, Guest, Kernel, Topology, find_program, quote};
+use scx_guest::{Clock, Guest, Kernel, Prepared, Topology, find_program, quote};
 
 use super::draws::{self, Broken};
 use super::number_of_env;
@@ -73,6 +74,7 @@ impl Subject {
             memory_mib: None,
             is_scx_error_allowed: false,
             is_parallel: false,
+            is_whole: false,
             time_limit: TIME_LIMIT,
         })
     }
@@ -97,8 +99,22 @@ pub struct World {
     memory_mib: Option<u32>,
     is_scx_error_allowed: bool,
     is_parallel: bool,
+    is_whole: bool,
     time_limit: Duration,
 }
+
+/// Machines that were booted, with the prelude and perhaps the scheduler running, by all
+/// that makes one different from another; what was used last is the last.
+static PREPARED: Mutex<Vec<(String, Slot)>> = Mutex::new(Vec::new());
+
+/// So many of them: each takes 150 MB of a disk and more.
+const NR_PREPARED_MAX: usize = 24;
+
+/// One of these, once it is there; locked while it is made.
+type Slot = Arc<Mutex<Option<Arc<Prepared>>>>;
+
+/// Where a script begins so, the scheduler is started once for all of them.
+const BEGIN: &str = "begin\n";
 
 impl World {
     /// Bring a program of this machine.
@@ -184,6 +200,12 @@ impl World {
         self
     }
 
+    /// Boot for this run alone, and start the scheduler in it.
+    pub fn booted_alone(mut self) -> World {
+        self.is_whole = true;
+        self
+    }
+
     /// Let the kernel throw the scheduler out.
     pub fn allow_scx_error(mut self) -> World {
         self.is_scx_error_allowed = true;
@@ -196,8 +218,6 @@ impl World {
     }
 
     fn run_once(&self, script: &str) -> Result<Told> {
-        let script = self.whole_script(script)?;
-        let repeat = self.command(&script)?;
         let mut guest = Guest::new(&self.kernel)
             .topology(self.topology)
             .empty_sockets(self.nr_empty_sockets)
@@ -225,9 +245,28 @@ impl World {
         if self.is_parallel {
             guest = guest.clock(Clock::Parallel);
         }
-        let outcome = guest
-            .run(&script, &mut |line| println!("guest: {line}"))
-            .map_err(|error| anyhow!("{error}\n{repeat}"))?;
+        let prelude = self.prelude()?;
+        let mut on_line = |line: &str| println!("guest: {line}");
+        let (repeat, outcome) = match self.is_usual() {
+            true => {
+                let (begin, script) = match script.strip_prefix(BEGIN) {
+                    Some(script) => (BEGIN, script),
+                    None => ("", script),
+                };
+                let first = format!("{prelude}\n{begin}");
+                let repeat = self.command(Some(&first), script)?;
+                let outcome = self
+                    .prepared(&guest, &first)
+                    .and_then(|prepared| prepared.run(&guest, script, &mut on_line));
+                (repeat, outcome)
+            }
+            false => {
+                let script = format!("{prelude}\n{script}");
+                let repeat = self.command(None, &script)?;
+                (repeat, guest.run(&script, &mut on_line))
+            }
+        };
+        let outcome = outcome.map_err(|error| anyhow!("{error}\n{repeat}"))?;
         println!(
             "wall time: {:.1} s on Linux {}, {}",
             outcome.wall_time.as_secs_f64(),
@@ -248,22 +287,61 @@ impl World {
         Ok(told)
     }
 
-    fn whole_script(&self, script: &str) -> Result<String> {
+    /// Whether others are likely to begin with the same machine.
+    fn is_usual(&self) -> bool {
+        let is_as_others = self.kernel_words.is_empty() && self.memory_mib.is_none();
+        let has_no_files = self.installed.is_empty() && self.files.is_empty();
+        is_as_others && has_no_files && !self.is_parallel && !self.is_whole
+    }
+
+    /// Such a machine after the script `first`, made if it is not there yet.
+    fn prepared(&self, guest: &Guest, first: &str) -> scx_guest::Result<Arc<Prepared>> {
+        let key = format!(
+            "{:?} {} {} {:?} {first}",
+            self.kernel.image(),
+            self.topology,
+            self.nr_empty_sockets,
+            self.programs
+        );
+        let slot = {
+            let mut all = PREPARED.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = all.iter().position(|(other, _)| *other == key);
+            let (key, slot) = match known {
+                Some(idx) => all.remove(idx),
+                None => (key, Slot::default()),
+            };
+            all.push((key, Arc::clone(&slot)));
+            if all.len() > NR_PREPARED_MAX {
+                all.remove(0);
+            }
+            slot
+        };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prepared) = &*slot {
+            return Ok(Arc::clone(prepared));
+        }
+        let prepared = Arc::new(guest.clone().prepare(first, &mut |_| ())?);
+        *slot = Some(Arc::clone(&prepared));
+        Ok(prepared)
+    }
+
+    /// What each script begins with.
+    fn prelude(&self) -> Result<String> {
         let name = |path: &PathBuf| -> Result<String> {
             let name = path.file_name().context("a program without a name")?;
             Ok(quote(&name.to_string_lossy()))
         };
         Ok(format!(
-            "SCHEDULER={}\nAGENT={}\nNR_CPUS={}\n{PRELUDE}\n{script}",
+            "SCHEDULER={}\nAGENT={}\nNR_CPUS={}\n{PRELUDE}",
             name(&self.programs[0])?,
             name(&self.programs[1])?,
             self.topology.nr_cpus()
         ))
     }
 
-    /// How to run the very same guest from a shell. The script is kept in a
-    /// file beside what cargo built, since it is long.
-    fn command(&self, script: &str) -> Result<String> {
+    /// Keep a script in a file beside what cargo built, since it is long, and say it in
+    /// a shell's words.
+    fn keep(&self, script: &str) -> Result<String> {
         let mut hasher = DefaultHasher::new();
         script.hash(&mut hasher);
         let path = format!(
@@ -272,7 +350,11 @@ impl World {
             hasher.finish()
         );
         fs::write(&path, script).with_context(|| format!("writing {path}"))?;
+        Ok(format!("\"$(cat {})\"", quote(&path)))
+    }
 
+    /// How to run the very same guest from a shell.
+    fn command(&self, first: Option<&str>, script: &str) -> Result<String> {
         let mut words = vec![
             "scx_guest".to_owned(),
             format!("--kernel {}", quote(&self.kernel.image().to_string_lossy())),
@@ -284,6 +366,9 @@ impl World {
             format!("--time-limit {}", self.time_limit.as_secs()),
             "--report /dev/stdout".to_owned(),
         ];
+        if let Some(first) = first {
+            words.push(format!("--prepare {}", self.keep(first)?));
+        }
         if self.nr_empty_sockets > 0 {
             words.push(format!("--empty-sockets {}", self.nr_empty_sockets));
         }
@@ -307,10 +392,10 @@ impl World {
             words.push(format!("--file {}", quote(&pair)));
         }
         Ok(format!(
-            "seed {}; to repeat: {} -- \"$(cat {})\"",
+            "seed {}; to repeat: {} -- {}",
             self.seed,
             words.join(" "),
-            quote(&path)
+            self.keep(script)?
         ))
     }
 }
