@@ -12,10 +12,10 @@
 //! once in 800 runs; for p = 0.002, as they have on average, once in 100,000. A wrong
 //! one that misses it nine times in ten passes once in ten.
 //!
-//! What the run itself tells is no figure: a kernel that dies or complains, a
-//! scheduler that is thrown out, a script that gives up fail at once. Nor is what
-//! holds in every draw by construction, such as books that balance: those tests do
-//! not come by here.
+//! What holds in every draw by construction is no figure, and fails at once: a kernel
+//! that dies or complains, a scheduler that is thrown out, a script that gives up, what
+//! is checked by [`Told::always`](super::told::Told::always). Tests that have no figure,
+//! such as that books balance, do not come by here.
 
 use std::cell::Cell;
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
+use super::draws::Broken;
 use super::load;
 
 /// What a Rust program says when it panics, in any of its threads.
@@ -84,6 +85,11 @@ impl Told {
         Ok(())
     }
 
+    /// The same for what holds in every draw: an error of it is [`Broken`].
+    pub fn always(&self, is_ok: bool, what: impl FnOnce() -> String) -> Result<()> {
+        self.check(is_ok, what).map_err(|err| Broken(err).into())
+    }
+
     /// A check of equality.
     pub fn check_eq<T: PartialEq + std::fmt::Debug>(
         &self,
@@ -123,10 +129,12 @@ impl Told {
             })?;
         }
         for code in self.all::<i32>("stop_code")? {
-            self.check_eq("exit code after a stop", code, 0)?;
+            self.always(code == 0, || format!("a stop ended with {code}"))?;
         }
         for state in self.all::<String>("stop_state")? {
-            self.check_eq("sched_ext after a stop", state.as_str(), "disabled")?;
+            self.always(state == "disabled", || {
+                format!("sched_ext is {state} after a stop")
+            })?;
         }
         Ok(())
     }
@@ -135,7 +143,7 @@ impl Told {
     /// unregistered.
     pub fn check_kernel_said_no_more(&self) -> Result<()> {
         let kernel: Vec<String> = self.all("kernel")?;
-        self.check(
+        self.always(
             kernel.len() == 1 && kernel[0].contains("disabled (unregistered from"),
             || format!("the kernel said: {kernel:?}"),
         )
@@ -149,7 +157,7 @@ impl Told {
             println!("{kind}");
         }
         for kind in kinds {
-            self.check(kind.nr_rounds_min > 0, || {
+            self.always(kind.nr_rounds_min > 0, || {
                 format!("a {} never ran", kind.name)
             })?;
             self.check(kind.gap_max_ms <= gap_max_ms, || {
