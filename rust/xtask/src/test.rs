@@ -7,7 +7,7 @@
 //! a core. Temporary files of the tests live in one directory that is gone at
 //! the end, however the tests ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -16,7 +16,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use scx_guest::Kernel;
 use scx_guest::debian::Offer;
 
@@ -38,6 +38,9 @@ const SECOND_KERNEL_ENV: &str = "SCX_GUEST_KERNEL_2";
 /// Tells the guest tests which kernel is the newest, for what only that one has.
 const NEWEST_KERNEL_ENV: &str = "SCX_GUEST_KERNEL_3";
 
+/// Tells the guest tests what to shift the phases of their guests by; 1 without it.
+const SEED_ENV: &str = "SCX_GUEST_SEED";
+
 /// The arguments of `cargo xtask test`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -54,6 +57,10 @@ pub struct Args {
     /// `vmlinuz-*`. Without either, what `cargo xtask kernel` built [env: SCX_GUEST_KERNELS]
     #[arg(long, value_name = "DIRS", conflicts_with = "second_kernel")]
     kernels: Option<OsString>,
+    /// Run the tests so often, each time with other seeds of the guests, and say which failed
+    /// in which of them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    draws: u32,
     /// Use sudo without asking
     #[arg(long, short)]
     yes: bool,
@@ -256,24 +263,40 @@ fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCoun
     // terminal for itself.
     workspace.build_all(tools)?;
 
-    let mut command = workspace.test_all(tools);
+    for draw in 1..=args.draws {
+        if args.draws > 1 {
+            println!("== draw {draw} of {}", args.draws);
+        }
+        count.draw = draw;
+        let mut command = workspace.test_all(tools);
+        command
+            .env(SEED_ENV, draw.to_string())
+            .env("RUST_TEST_THREADS", cores.to_string())
+            .env("TMPDIR", scratch.path())
+            .env(KERNEL_ENV, absolute(kernel.image())?);
+        if let Some(second) = &second {
+            command.env(SECOND_KERNEL_ENV, absolute(second.image())?);
+        }
+        if let Some(newest) = &newest {
+            command.env(NEWEST_KERNEL_ENV, absolute(newest.image())?);
+        }
+        draw_once(&mut command, count)?;
+    }
+    ensure!(count.failed == 0, "{} failed", count.failed);
+    Ok(())
+}
+
+/// Run all tests once.
+fn draw_once(command: &mut Command, count: &mut TestCount) -> Result<()> {
+    let nr_failed = count.failed;
     command
         .arg("--no-fail-fast")
         .arg(if io::stdout().is_terminal() {
             "--color=always"
         } else {
             "--color=never"
-        })
-        .env("RUST_TEST_THREADS", cores.to_string())
-        .env("TMPDIR", scratch.path())
-        .env(KERNEL_ENV, absolute(kernel.image())?);
-    if let Some(second) = second {
-        command.env(SECOND_KERNEL_ENV, absolute(second.image())?);
-    }
-    if let Some(newest) = newest {
-        command.env(NEWEST_KERNEL_ENV, absolute(newest.image())?);
-    }
-    let status = process::follow(&mut command, |line| {
+        });
+    let status = process::follow(command, |line| {
         println!("{line}");
         count.add(&line);
     })?;
@@ -286,8 +309,11 @@ fn tests(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCoun
         status.code().is_some(),
         "the tests were cut short ({status})"
     );
-    ensure!(count.failed > 0, "the tests did not run to their end");
-    bail!("{} failed", count.failed)
+    ensure!(
+        count.failed > nr_failed,
+        "the tests did not run to their end"
+    );
+    Ok(())
 }
 
 /// The kernel's selftests. A machine that brings its own kernel need not be able
@@ -359,7 +385,11 @@ struct TestCount {
     passed: u64,
     failed: u64,
     /// Names of those that passed without testing anything, by reason.
-    skipped: BTreeMap<String, Vec<String>>,
+    skipped: BTreeMap<String, BTreeSet<String>>,
+    /// Which draw is counted.
+    draw: u32,
+    /// Names of those that failed, and in which draws.
+    failures: BTreeMap<String, Vec<u32>>,
 }
 
 impl TestCount {
@@ -370,7 +400,11 @@ impl TestCount {
             && let Some((name, reason)) = skipped.split_once(": ")
         {
             let names = self.skipped.entry(reason.to_string()).or_default();
-            names.push(name.to_string());
+            names.insert(name.to_string());
+        }
+        if let Some(name) = failed_name(line) {
+            let draws = self.failures.entry(name.to_string()).or_default();
+            draws.push(self.draw);
         }
         let Some((_, result)) = line.split_once("test result: ") else {
             return;
@@ -390,14 +424,29 @@ impl TestCount {
 
     /// The sum as lines: what passed and failed, and what was not run and why.
     fn summary(&self) -> String {
-        let nr_skipped = self.skipped.values().map(Vec::len).sum::<usize>() as u64;
+        let nr_skipped = self.skipped.values().map(BTreeSet::len).sum::<usize>() as u64;
+        let nr_skipped = nr_skipped * u64::from(self.draw.max(1));
         let passed = self.passed.saturating_sub(nr_skipped);
         let mut text = format!("{passed} passed, {} failed", self.failed);
         for (reason, names) in &self.skipped {
-            text += &format!("\n{} not run, {reason}: {}", names.len(), names.join(", "));
+            let list: Vec<&str> = names.iter().map(String::as_str).collect();
+            text += &format!("\n{} not run, {reason}: {}", names.len(), list.join(", "));
+        }
+        for (name, draws) in &self.failures {
+            let draws: Vec<String> = draws.iter().map(u32::to_string).collect();
+            text += &format!("\n{name} failed");
+            if self.draw > 1 {
+                text += &format!(" in draws {} of {}", draws.join(", "), self.draw);
+            }
         }
         text
     }
+}
+
+/// The name in `test NAME ... FAILED`.
+fn failed_name(line: &str) -> Option<&str> {
+    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    result.contains("FAILED").then_some(name)
 }
 
 fn report(outcomes: &[Outcome], count: &TestCount) -> Result<()> {
@@ -448,6 +497,21 @@ mod tests {
         }
         let expected = "1 passed, 0 failed\n\
                         2 not run, no second kernel: share::on_the_second, waits::on_the_second";
+        assert_eq!(count.summary(), expected);
+    }
+
+    #[test]
+    fn what_failed_is_named_with_its_draws() {
+        let mut count = TestCount::default();
+        for draw in 1..=3 {
+            count.draw = draw;
+            count.add(match draw {
+                2 => "test a::b ... FAILED",
+                _ => "test a::b ... ok",
+            });
+            count.add("test result: x. 1 passed; 1 failed; 0 ignored");
+        }
+        let expected = "3 passed, 3 failed\na::b failed in draws 2 of 3";
         assert_eq!(count.summary(), expected);
     }
 
