@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use scx_guest::debian::version as version_of_kernel;
 use serde::Deserialize;
 
 /// Those that are known unless the user names others.
@@ -57,8 +58,8 @@ pub fn read(file: Option<&Path>) -> Result<Vec<Peer>> {
 impl Peer {
     /// Is it for the kernel `release`?
     pub fn is_for(&self, release: &str) -> bool {
-        let first = self.kernel.as_deref().map(series);
-        first.is_none_or(|first| first <= series(release))
+        let first = self.kernel.as_deref().map(version_of_kernel);
+        first.is_none_or(|first| first <= version_of_kernel(release))
     }
 
     /// Its program below `cache`, built now if it is not there yet.
@@ -112,14 +113,6 @@ impl Peer {
         }
         Ok(())
     }
-}
-
-/// The first two numbers of `release`.
-fn series(release: &str) -> (u32, u32) {
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|word| word.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// The compilers of programs that are built now, in the words of each.

@@ -362,7 +362,7 @@ fn is_in_series(release: &str, start: &str) -> bool {
 }
 
 /// The numbers of a release, for comparison: 6.18.15 is newer than 6.18.9.
-fn version(release: &str) -> Vec<u32> {
+pub fn version(release: &str) -> Vec<u32> {
     let numbers = release.split(|c: char| !c.is_ascii_digit());
     numbers.map_while(|number| number.parse().ok()).collect()
 }

@@ -106,7 +106,7 @@ pub struct Guest {
     topology: Topology,
     nr_empty_sockets: u32,
     memory_mib: u32,
-    clock: Clock,
+    pub(crate) clock: Clock,
     time_limit: Duration,
     programs: Vec<(PathBuf, Option<String>)>,
     files: Vec<(PathBuf, String)>,
@@ -279,10 +279,6 @@ impl Guest {
         }
     }
 
-    pub(crate) fn clock_kind(&self) -> Clock {
-        self.clock
-    }
-
     /// What the PIT counts in this guest, 0 if nothing.
     pub(crate) fn pit_divisor(&self) -> u32 {
         match self.clock {
@@ -427,8 +423,9 @@ impl Guest {
     ) -> Result<Process> {
         let image = self.kernel.image().to_string_lossy();
         let (initrd, state, script) = match boot {
-            Boot::Whole { initrd } => (initrd, String::new(), String::new()),
-            Boot::UpTo { initrd, .. } => (initrd, String::new(), String::new()),
+            Boot::Whole { initrd } | Boot::UpTo { initrd, .. } => {
+                (initrd, String::new(), String::new())
+            }
             Boot::From {
                 initrd,
                 state,

@@ -8,8 +8,7 @@
 //! script.
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
-use std::time::{Duration, Instant};
+use std::io::Write;
 
 use crate::guest::{Boot, End, hash, phase_us};
 use crate::initramfs;
@@ -29,7 +28,6 @@ pub struct Prepared {
     state: File,
     console: Vec<String>,
     report: Vec<u8>,
-    wall_time: Duration,
 }
 
 impl Guest {
@@ -39,7 +37,7 @@ impl Guest {
     /// The seed does not count yet. Errors are those of [`Guest::run`], and one if the
     /// script ends by itself, or if the clock is not the deterministic one.
     pub fn prepare(self, script: &str, on_line: &mut dyn FnMut(&str)) -> Result<Prepared> {
-        if !matches!(self.clock_kind(), Clock::Deterministic { .. }) {
+        if !matches!(self.clock, Clock::Deterministic { .. }) {
             return Err(Error::Qemu(
                 "a guest by the host's clock cannot be kept".to_owned(),
             ));
@@ -52,7 +50,6 @@ impl Guest {
         let initrd = initramfs::write_unnamed(&root)?;
         let state = state_file().map_err(|e| Error::io("keeping a machine", e))?;
         let mut watcher = guest.watcher(&mark);
-        let started = Instant::now();
         let boot = Boot::UpTo {
             initrd: &initrd,
             state: &state,
@@ -79,7 +76,6 @@ impl Guest {
             mark,
             initrd,
             state,
-            wall_time: started.elapsed(),
         })
     }
 }
@@ -110,8 +106,8 @@ impl Prepared {
             phase_us(seed)
         );
         let mut file = tempfile::tempfile().map_err(|e| Error::io("writing a script", e))?;
+        // QEMU opens it for itself, and reads from its beginning.
         file.write_all(script.as_bytes())
-            .and_then(|()| file.seek(SeekFrom::Start(0)).map(drop))
             .map_err(|e| Error::io("writing a script", e))?;
         let boot = Boot::From {
             initrd: &self.initrd,
@@ -127,10 +123,5 @@ impl Prepared {
         outcome.console.splice(0..0, self.console.iter().cloned());
         outcome.report.splice(0..0, self.report.iter().copied());
         Ok(outcome)
-    }
-
-    /// How long it took on the host to prepare.
-    pub fn wall_time(&self) -> Duration {
-        self.wall_time
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Orders to a QEMU, in its protocol (QMP), on its standard input and output.
 //!
-//! *Where is the machine that the guest stopped?* Once it runs QEMU is told nothing and
-//! asked for nothing: that would wake its main thread, see `steady`.
+//! *Where is the machine that the guest stopped?* While it runs QEMU gets no order: one
+//! would wake its main thread, see `steady`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin};
