@@ -12,13 +12,20 @@ use crate::Failure;
 /// Lines kept to show what led to a failure.
 const NR_TAIL_LINES: usize = 20;
 
-/// Where the pinned kernel, 6.18.15, warns of a fault of its own that harms nothing: a
-/// task that was about to get a CPU when a scheduler was taken out, or when it left the
-/// class, still has that on record when it is given one the next time: the queue, and
-/// the flags if it had any. Mended since (commit 7e0ffb72de8a, "sched_ext: Fix stale
-/// direct dispatch state in ddsp_dsq_id"). A scheduler that gives a task two CPUs at once
-/// is warned of there, too: other kernels tell.
-const KNOWN_FAULTS: [&str; 2] = [
+/// Where kernels warn of faults of their own that harm nothing, by lines of their sources:
+/// other kernels tell what a scheduler does there.
+///
+/// 6.18.15: a task that was about to get a CPU when a scheduler was taken out, or when it
+/// left the class, still has that on record when it is given one the next time: the queue,
+/// and the flags if it had any. Mended since (commit 7e0ffb72de8a, "sched_ext: Fix stale
+/// direct dispatch state in ddsp_dsq_id").
+///
+/// 6.12.117: `sched_cpu_dying()` stops the deadline server of the fair class of a CPU that
+/// goes offline, also where it does not run since a scheduler has all tasks. Newer ones do not
+/// warn.
+const KNOWN_FAULTS: [&str; 4] = [
+    "kernel/sched/deadline.c:428 task_non_contending+",
+    "kernel/sched/deadline.c:265 sub_running_bw+",
     "kernel/sched/ext.c:1173 scx_dsq_insert_commit+",
     "kernel/sched/ext.c:1174 scx_dsq_insert_commit+",
 ];
@@ -273,6 +280,7 @@ mod tests {
     fn what_the_kernel_only_warns_of_is_a_fault_too() {
         for warning in [
             "WARNING: CPU: 1 PID: 7 at kernel/sched/ext.c:1 x+0x1/0x2",
+            "WARNING: CPU: 1 PID: 23 at kernel/sched/deadline.c:429 task_non_contending+0x1/0x2",
             "WARNING: CPU: 0 PID: 0 at kernel/sched/ext.c:1175 scx_dsq_insert_commit+0xef/0x120",
             "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
             "INFO: rcu_sched self-detected stall on CPU",
@@ -285,6 +293,8 @@ mod tests {
         for normal in [
             "INFO: NMI handler took too long",
             "rcu: Preemptible",
+            "WARNING: CPU: 1 PID: 23 at kernel/sched/deadline.c:428 task_non_contending+0x33/0x176",
+            "WARNING: CPU: 1 PID: 23 at kernel/sched/deadline.c:265 sub_running_bw+0x2a/0x60",
             "WARNING: CPU: 0 PID: 0 at kernel/sched/ext.c:1173 scx_dsq_insert_commit+0xef/0x120",
             "WARNING: CPU: 0 PID: 0 at kernel/sched/ext.c:1174 scx_dsq_insert_commit+0xf3/0x120",
         ] {
