@@ -13,8 +13,6 @@ pub struct Room {
     pub code: String,
     /// Its header without comments; empty if it has none.
     pub header: String,
-    /// Lines of both.
-    pub nr_lines: usize,
 }
 
 /// A file as it is.
@@ -59,7 +57,6 @@ pub fn rooms() -> Result<Vec<Room>> {
         };
         rooms.push(Room {
             name: name.to_owned(),
-            nr_lines: body.lines().count() + header.lines().count(),
             code: without_comments(&header) + &without_comments(&body),
             header: without_comments(&header),
         });

@@ -7,21 +7,12 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::c::{self, Room, is_word, places};
 
-/// Lines of a room with its header, of a function, and columns of a line.
-const ROOM_LINES_MAX: usize = 399;
-const FUNCTION_LINES_MAX: usize = 59;
-const COLUMNS_MAX: usize = 80;
-const TAB_COLUMNS: usize = 8;
-
 /// The contexts, and where they are defined.
 const CONTEXTS: &[(&str, &str)] = &[
     ("task_ctx", "bpf/context.bpf.h"),
     ("cpu_ctx", "bpf/intf.h"),
     ("llc_ctx", "bpf/context.bpf.h"),
 ];
-
-/// Words that do not say which task or CPU is meant.
-const VAGUE: &[&str] = &["whoever", "whom", "somebody", "nobody", "anybody"];
 
 /// A struct that a room keeps in a context: its room and its fields.
 struct Part {
@@ -226,44 +217,4 @@ fn a_circle_is_found() {
     assert!(follow(&round, "a", &mut Vec::new()).is_err());
     let line = BTreeMap::from([call("a", "b"), call("b", "c")]);
     assert!(follow(&line, "a", &mut Vec::new()).is_ok());
-}
-
-#[test]
-fn rooms_functions_and_lines_are_short() -> Result<()> {
-    for room in c::rooms()? {
-        let Room { name, nr_lines, .. } = room;
-        ensure!(nr_lines <= ROOM_LINES_MAX, "{name} has {nr_lines} lines");
-    }
-    for path in c::files()? {
-        let mut opened_at = None;
-        for (index, line) in c::read(&path)?.lines().enumerate() {
-            let place = format!("{}:{}", path.display(), index + 1);
-            let nr_tabs = line.chars().take_while(|c| *c == '\t').count();
-            let nr_columns = line.chars().count() + nr_tabs * (TAB_COLUMNS - 1);
-            ensure!(nr_columns <= COLUMNS_MAX, "{place}: {nr_columns} columns");
-            match (line, opened_at) {
-                ("{", _) => opened_at = Some(index),
-                ("}", Some(start)) => {
-                    let nr_lines = index - start + 1;
-                    let is_short = nr_lines <= FUNCTION_LINES_MAX;
-                    ensure!(is_short, "{place}: a function of {nr_lines} lines");
-                    opened_at = None;
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn comments_say_which_task_or_cpu_they_mean() -> Result<()> {
-    for path in c::files()? {
-        let text = c::read(&path)?.to_lowercase();
-        for word in VAGUE {
-            let is_there = places(&text, word).next().is_some();
-            ensure!(!is_there, "{}: {word}", path.display());
-        }
-    }
-    Ok(())
 }
