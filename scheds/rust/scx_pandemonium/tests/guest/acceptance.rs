@@ -7,8 +7,6 @@ use anyhow::Result;
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 
 /// Seconds of the load and of the scheduler around it, by the guest's clock. The
 /// recipe has 31 and 45; a tenth of it sees the same and takes a tenth of the
@@ -58,12 +56,7 @@ fn passes(kernel: &Kernel, nr_cpus: u32) -> Result<()> {
     told.check_eq("normal ends", told.one("normal_ends")?, 1)
 }
 
-#[test]
-fn stress_with_changing_affinity_is_survived_on_2_cpus() -> Result<()> {
-    draws::judge(|| passes(&kernels::first()?, 2))
-}
-
-#[test]
-fn stress_with_changing_affinity_is_survived_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(|kernel| passes(kernel, 4)))
-}
+figure!(
+    stress_with_changing_affinity_is_survived_on_2_cpus,
+    |kernel| passes(kernel, 2)
+);

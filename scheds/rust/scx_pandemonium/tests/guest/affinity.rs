@@ -9,8 +9,6 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::crowd;
-use crate::support::draws;
-use crate::support::kernels;
 
 const SCRIPT: &str = "\
 begin
@@ -29,15 +27,11 @@ fn survives(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn no_task_is_left_behind_while_affinities_change() -> Result<()> {
-    draws::judge(|| survives(&kernels::first()?))
-}
-
-#[test]
-fn no_task_is_left_behind_while_affinities_change_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(survives))
-}
+figure!(
+    no_task_is_left_behind_while_affinities_change,
+    [lts, oldest, newest],
+    survives
+);
 
 /// Hogs that keep to two of eight CPUs, and on each other one a task that sleeps.
 /// `sum` tells how often the scheduler's programs were called, and for how many ns.
@@ -93,12 +87,7 @@ fn restricted_hogs_cost_little(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn hogs_that_keep_to_some_cpus_cost_the_others_little() -> Result<()> {
-    draws::judge(|| restricted_hogs_cost_little(&kernels::first()?))
-}
-
-#[test]
-fn hogs_that_keep_to_some_cpus_cost_the_others_little_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(restricted_hogs_cost_little))
-}
+figure!(
+    hogs_that_keep_to_some_cpus_cost_the_others_little,
+    restricted_hogs_cost_little
+);

@@ -12,8 +12,6 @@ use scx_guest::Kernel;
 use crate::constants;
 use crate::idle::FAKE;
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 
 const SCRIPT: &str = "\
 cd /root
@@ -81,10 +79,10 @@ tell said /tmp/said
 fact warned $(grep -c 'does not know all' $LOG)
 ";
 
-#[test]
-fn schedules_where_the_kernel_knows_no_packages_or_cores() -> Result<()> {
-    draws::judge(|| {
-        let world = OURS.world(&kernels::first()?, "1x1x2x2")?;
+figure!(
+    schedules_where_the_kernel_knows_no_packages_or_cores,
+    |kernel| {
+        let world = OURS.world(kernel, "1x1x2x2")?;
         let told = world.run(&format!("{FAKE}{UNKNOWN_SCRIPT}"))?;
         let said: Vec<String> = told.all("said")?;
         println!("{said:?}");
@@ -92,41 +90,19 @@ fn schedules_where_the_kernel_knows_no_packages_or_cores() -> Result<()> {
         told.check_eq("SMT", smt, vec![false, true])?;
         told.check_eq("warnings", told.one("warned")?, 2)?;
         told.check_load(GAP_MAX_MS)
-    })
-}
-
-// Machines of 2 and of 4 CPUs are those of most other tests, on both kernels; on the
-// second kernel idle.rs has one of 8.
-
-mod first_kernel {
-    use super::*;
-
-    #[test]
-    fn schedules_on_1_cpu() -> Result<()> {
-        draws::judge(|| attaches(&kernels::first()?, "1x1x1x1"))
     }
+);
 
-    #[test]
-    fn schedules_on_8_cpus() -> Result<()> {
-        draws::judge(|| attaches(&kernels::first()?, "1x1x8x1"))
-    }
+// Machines of 2 and of 4 CPUs are those of most other tests.
 
-    #[test]
-    fn schedules_on_2_nodes_with_smt() -> Result<()> {
-        draws::judge(|| attaches(&kernels::first()?, "2x1x2x2"))
-    }
-}
+figure!(schedules_on_1_cpu, [lts, oldest], |kernel| attaches(
+    kernel, "1x1x1x1"
+));
 
-mod second_kernel {
-    use super::*;
+figure!(schedules_on_8_cpus, |kernel| attaches(kernel, "1x1x8x1"));
 
-    #[test]
-    fn schedules_on_1_cpu() -> Result<()> {
-        draws::judge(|| kernels::on_second(|kernel| attaches(kernel, "1x1x1x1")))
-    }
-
-    #[test]
-    fn schedules_on_2_nodes_with_smt() -> Result<()> {
-        draws::judge(|| kernels::on_second(|kernel| attaches(kernel, "2x1x2x2")))
-    }
-}
+figure!(
+    schedules_on_2_nodes_with_smt,
+    [lts, oldest, newest],
+    |kernel| attaches(kernel, "2x1x2x2")
+);

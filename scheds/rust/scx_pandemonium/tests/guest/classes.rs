@@ -16,8 +16,6 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::stats::Found;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::work::{
     hog, join, set_affinity, set_real_time, sleep_until, spawn, spin_until,
@@ -125,15 +123,11 @@ fn other_classes_cost_no_task_its_cpu(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn real_time_work_and_tasks_that_become_it_cost_no_other_its_cpu() -> Result<()> {
-    draws::judge(|| other_classes_cost_no_task_its_cpu(&kernels::first()?))
-}
-
-#[test]
-fn real_time_work_costs_no_task_its_cpu_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(other_classes_cost_no_task_its_cpu))
-}
+figure!(
+    real_time_work_and_tasks_that_become_it_cost_no_other_its_cpu,
+    [lts, oldest, newest],
+    other_classes_cost_no_task_its_cpu
+);
 
 /// A round: batch work, a moment in which the CPU is idle, real-time work.
 const ROUND: Duration = Duration::from_millis(100);
@@ -251,15 +245,11 @@ fn check_intruded(told: &Told, nr: usize) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn no_wakeup_is_put_behind_real_time_work() -> Result<()> {
-    draws::judge(|| wakeups_avoid_real_time_work(&kernels::first()?))
-}
-
-#[test]
-fn no_wakeup_is_put_behind_real_time_work_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(wakeups_avoid_real_time_work))
-}
+figure!(
+    no_wakeup_is_put_behind_real_time_work,
+    [lts, oldest],
+    wakeups_avoid_real_time_work
+);
 
 /// Where the kernel has SCX_ENQ_IMMED a wakeup in the very moment of real-time work comes
 /// back from the CPU that this takes.
@@ -278,25 +268,15 @@ stop INT
 fact deprecated $(dmesg | grep -c deprecated)
 ";
 
-#[test]
-fn real_time_work_costs_no_task_its_cpu_on_the_newest_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_newest(other_classes_cost_no_task_its_cpu))
-}
-
-#[test]
-fn no_wakeup_stays_with_real_time_work_on_the_newest_kernel() -> Result<()> {
-    draws::judge(|| {
-        kernels::on_newest(|kernel| {
-            let told = OURS.flat(kernel, 2)?.run(NEWEST_SCRIPT)?;
-            check_intruded(&told, 3)?;
-            told.check_eq("masks of interrupts found", told.one("masks")?, 1)?;
-            let found = told.one("stats")?;
-            let nr_returned = Found { told: &told, found }.count("nr_enq_return")?;
-            println!("{nr_returned} tasks came back");
-            told.check(nr_returned > 0, || {
-                "no task came back from a CPU that was taken".into()
-            })?;
-            told.check_eq("warnings of the kernel", told.one("deprecated")?, 0)
-        })
-    })
-}
+figure!(no_wakeup_stays_with_real_time_work, [newest], |kernel| {
+    let told = OURS.flat(kernel, 2)?.run(NEWEST_SCRIPT)?;
+    check_intruded(&told, 3)?;
+    told.check_eq("masks of interrupts found", told.one("masks")?, 1)?;
+    let found = told.one("stats")?;
+    let nr_returned = Found { told: &told, found }.count("nr_enq_return")?;
+    println!("{nr_returned} tasks came back");
+    told.check(nr_returned > 0, || {
+        "no task came back from a CPU that was taken".into()
+    })?;
+    told.check_eq("warnings of the kernel", told.one("deprecated")?, 0)
+});

@@ -6,8 +6,6 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::ours::{OURS, check_victims, tasks_of};
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 /// What the processes are called, and whether they are compositors in the end.
@@ -32,48 +30,45 @@ fact nr_notes $(grep -c 'a-long-name-of-mine: the kernel keeps 15 bytes' $LOG)
 stop INT
 ";
 
-#[test]
-fn a_compositor_is_known_by_its_name() -> Result<()> {
-    draws::judge(|| {
-        let names: Vec<&str> = PROCESSES.iter().map(|(name, _, _)| *name).collect();
-        let script = format!("NAMES='{}'\n{NAMES_SCRIPT}", names.join(" "));
-        let told = OURS.flat(&kernels::first()?, 4)?.run(&script)?;
-        let list: Value = told.one("list")?;
-        let tasks = tasks_of(&list)?;
-        for (_, name, is_compositor) in PROCESSES {
-            let main = tasks
-                .iter()
-                .find(|task| task["comm"] == *name && task["pid"] == task["tgid"])
-                .with_context(|| format!("no process is called {name}"))?;
-            let painter = tasks
-                .iter()
-                .find(|task| task["comm"] == "painter" && task["tgid"] == main["tgid"])
-                .with_context(|| format!("{name} has no second thread"))?;
-            println!("{main}\n{painter}");
-            let expected = if *is_compositor {
-                ("lat_critical", "interactive")
-            } else {
-                ("batch", "batch")
-            };
-            let found = (
-                main["tier"].as_str().unwrap_or_default(),
-                painter["tier"].as_str().unwrap_or_default(),
-            );
-            told.check_eq(&format!("tiers of {name}"), found, expected)?;
-            let reason = if *is_compositor {
-                "compositor"
-            } else {
-                "behaviour"
-            };
-            for task in [main, painter] {
-                let what = format!("reason of the tier of {name}");
-                told.check_eq(&what, &task["tier_by"], &reason.into())?;
-            }
+figure!(a_compositor_is_known_by_its_name, |kernel| {
+    let names: Vec<&str> = PROCESSES.iter().map(|(name, _, _)| *name).collect();
+    let script = format!("NAMES='{}'\n{NAMES_SCRIPT}", names.join(" "));
+    let told = OURS.flat(kernel, 4)?.run(&script)?;
+    let list: Value = told.one("list")?;
+    let tasks = tasks_of(&list)?;
+    for (_, name, is_compositor) in PROCESSES {
+        let main = tasks
+            .iter()
+            .find(|task| task["comm"] == *name && task["pid"] == task["tgid"])
+            .with_context(|| format!("no process is called {name}"))?;
+        let painter = tasks
+            .iter()
+            .find(|task| task["comm"] == "painter" && task["tgid"] == main["tgid"])
+            .with_context(|| format!("{name} has no second thread"))?;
+        println!("{main}\n{painter}");
+        let expected = if *is_compositor {
+            ("lat_critical", "interactive")
+        } else {
+            ("batch", "batch")
+        };
+        let found = (
+            main["tier"].as_str().unwrap_or_default(),
+            painter["tier"].as_str().unwrap_or_default(),
+        );
+        told.check_eq(&format!("tiers of {name}"), found, expected)?;
+        let reason = if *is_compositor {
+            "compositor"
+        } else {
+            "behaviour"
+        };
+        for task in [main, painter] {
+            let what = format!("reason of the tier of {name}");
+            told.check_eq(&what, &task["tier_by"], &reason.into())?;
         }
-        told.check_eq("notes about a long name", told.one("nr_notes")?, 1)?;
-        told.check_stops()
-    })
-}
+    }
+    told.check_eq("notes about a long name", told.one("nr_notes")?, 1)?;
+    told.check_stops()
+});
 
 const NR_CPUS: u32 = 4;
 /// Two for each CPU.
@@ -129,40 +124,41 @@ fn outcome(told: &Told, name: &str) -> Result<Outcome> {
     Ok(Outcome { cpu_ms, gap_max_ms })
 }
 
-#[test]
-fn a_compositor_is_served_at_once_within_its_share_and_a_hog_of_its_name_gets_no_more() -> Result<()>
-{
-    let script = format!("NR_HOGS={NR_HOGS}\nSECONDS={SECONDS}\n{RIVALS_SCRIPT}");
-    let told = OURS.flat(&kernels::first()?, NR_CPUS)?.run(&script)?;
-    let fair_ms = u64::from(SECONDS * 1000 * NR_CPUS * 2 / (NR_HOGS + 2));
-    println!("fair: {fair_ms} ms");
-    for (name, tier) in [("nobody", "batch"), ("kwin_wayland", "lat_critical")] {
-        let list: Value = told.one(&format!("list_{name}"))?;
-        let tasks = tasks_of(&list)?;
-        let main = tasks.iter().find(|task| task["comm"] == name);
-        let main = main.with_context(|| format!("{name} is not listed"))?;
-        println!("{main}");
-        told.check_eq(name, main["tier"].as_str(), Some(tier))?;
+figure!(
+    a_compositor_is_served_at_once_within_its_share_and_a_hog_of_its_name_gets_no_more,
+    |kernel| {
+        let script = format!("NR_HOGS={NR_HOGS}\nSECONDS={SECONDS}\n{RIVALS_SCRIPT}");
+        let told = OURS.flat(kernel, NR_CPUS)?.run(&script)?;
+        let fair_ms = u64::from(SECONDS * 1000 * NR_CPUS * 2 / (NR_HOGS + 2));
+        println!("fair: {fair_ms} ms");
+        for (name, tier) in [("nobody", "batch"), ("kwin_wayland", "lat_critical")] {
+            let list: Value = told.one(&format!("list_{name}"))?;
+            let tasks = tasks_of(&list)?;
+            let main = tasks.iter().find(|task| task["comm"] == name);
+            let main = main.with_context(|| format!("{name} is not listed"))?;
+            println!("{main}");
+            told.check_eq(name, main["tier"].as_str(), Some(tier))?;
 
-        let outcome = outcome(&told, name)?;
-        told.check(
-            outcome.cpu_ms * 100 <= fair_ms * (100 + EXCESS_MAX_PCT),
-            || format!("{name} got {} ms, fair are {fair_ms}", outcome.cpu_ms),
-        )?;
-        told.check(outcome.gap_max_ms <= GAP_MAX_MS, || {
-            format!("a hog beside {name} waited {} ms", outcome.gap_max_ms)
+            let outcome = outcome(&told, name)?;
+            told.check(
+                outcome.cpu_ms * 100 <= fair_ms * (100 + EXCESS_MAX_PCT),
+                || format!("{name} got {} ms, fair are {fair_ms}", outcome.cpu_ms),
+            )?;
+            told.check(outcome.gap_max_ms <= GAP_MAX_MS, || {
+                format!("a hog beside {name} waited {} ms", outcome.gap_max_ms)
+            })?;
+        }
+        let others = frame_mean_us(&told, "nobody")?;
+        let ours = frame_mean_us(&told, "kwin_wayland")?;
+        told.check(ours <= FRAME_MEAN_MAX_US && ours < others, || {
+            format!("frames of a compositor took {ours} us, those of another {others}")
         })?;
+        let stats: Value = told.one("stats")?;
+        let count = |name: &str| {
+            let value = stats[name].as_u64();
+            value.with_context(|| format!("no {name} in {stats}"))
+        };
+        check_victims(&told, count("nr_preempt_equal")?, count("nr_preempt")?)?;
+        told.check_stops()
     }
-    let others = frame_mean_us(&told, "nobody")?;
-    let ours = frame_mean_us(&told, "kwin_wayland")?;
-    told.check(ours <= FRAME_MEAN_MAX_US && ours < others, || {
-        format!("frames of a compositor took {ours} us, those of another {others}")
-    })?;
-    let stats: Value = told.one("stats")?;
-    let count = |name: &str| {
-        let value = stats[name].as_u64();
-        value.with_context(|| format!("no {name} in {stats}"))
-    };
-    check_victims(&told, count("nr_preempt_equal")?, count("nr_preempt")?)?;
-    told.check_stops()
-}
+);

@@ -7,7 +7,6 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
-use crate::support::kernels;
 
 /// Two LLC domains of two CPUs.
 const TOPOLOGY: &str = "1x2x2x1";
@@ -164,7 +163,7 @@ fn counts(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn counters_of_rare_decisions_count_those_and_nothing_else() -> Result<()> {
-    counts(&kernels::first()?)
-}
+invariant!(
+    counters_of_rare_decisions_count_those_and_nothing_else,
+    counts
+);

@@ -12,10 +12,9 @@
 //!   workers that wait for each other.
 
 use anyhow::{Context, Result};
+use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::world::World;
 
@@ -291,11 +290,11 @@ const WESTON_FILES: &[&str] = &[
     "weston-keyboard",
 ];
 
-fn world(programs: &[&str]) -> Result<World> {
+fn world(kernel: &Kernel, programs: &[&str]) -> Result<World> {
     ["make", "tcc"]
         .iter()
         .chain(programs)
-        .try_fold(OURS.flat(&kernels::first()?, NR_CPUS)?, |world, name| {
+        .try_fold(OURS.flat(kernel, NR_CPUS)?, |world, name| {
             world.with_program(name)
         })
 }
@@ -398,10 +397,10 @@ fn check_frames(told: &Told, limit_ms: f64, late_limit: f64) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn weston_presents_frames_beside_a_build_as_if_real_time() -> Result<()> {
-    draws::judge(|| {
-        let mut world = world(&["chrt", "weston", "weston-presentation-shm"])?;
+figure!(
+    weston_presents_frames_beside_a_build_as_if_real_time,
+    |kernel| {
+        let mut world = world(kernel, &["chrt", "weston", "weston-presentation-shm"])?;
         for name in WESTON_FILES {
             world = world.with_library(name)?;
         }
@@ -412,49 +411,46 @@ fn weston_presents_frames_beside_a_build_as_if_real_time() -> Result<()> {
         let limit = Frames::read(&told, "limit")?;
         let limit_ms = limit.percentile(50) * LONGER + LONGER_MS;
         check_frames(&told, limit_ms, limit.late(limit_ms))
-    })
-}
+    }
+);
 
-#[test]
-fn a_game_of_rt_app_has_its_frames_beside_a_build() -> Result<()> {
-    draws::judge(|| {
-        let told = world(&["rt-app"])?.run(&format!("SECONDS={SECONDS}\n{BUILD}{GAME}"))?;
-        check_frames(&told, REFRESH_MS, 0.0)
-    })
-}
+figure!(a_game_of_rt_app_has_its_frames_beside_a_build, |kernel| {
+    let told = world(kernel, &["rt-app"])?.run(&format!("SECONDS={SECONDS}\n{BUILD}{GAME}"))?;
+    check_frames(&told, REFRESH_MS, 0.0)
+});
 
-#[test]
-fn pipewire_plays_without_an_error_beside_a_build() -> Result<()> {
-    draws::judge(|| {
-        let world = world(&["pipewire", "pw-link", "pw-play", "pw-profiler", "pw-top"])?;
-        let told = with_pipewire(world)?.run(&format!("SECONDS={SECONDS}\n{BUILD}{AUDIO}"))?;
-        for quantum in QUANTUMS {
-            let [default, ours] = ["default", "ours"].map(|name| format!("{name}_{quantum}"));
-            let mut errors = [0; 2];
-            for (errors, span) in errors.iter_mut().zip([&default, &ours]) {
-                *errors = nr_errors(&told, "sink", span)? + nr_errors(&told, "player", span)?;
-            }
-            let (nr_default, late_default) = pair(&told, &format!("periods_{default}"))?;
-            let (nr_ours, late_ours) = pair(&told, &format!("periods_{ours}"))?;
-            println!(
-                "quantum {quantum}: errors {} by default, {} under ours; late {late_default} of \
-             {nr_default} periods, {late_ours} of {nr_ours}",
-                errors[0], errors[1]
-            );
-
-            let nr_due = SECONDS as f64 * RATE as f64 / quantum as f64;
-            told.check(nr_ours >= nr_due * SEEN_MIN, || {
-                format!("quantum {quantum}: {nr_ours} periods instead of {nr_due}")
-            })?;
-            told.check_eq("errors under ours", errors[1], 0)?;
-            told.check(late_default >= nr_default * DEFAULT_LATE_MIN, || {
-                format!("quantum {quantum}: the build makes only {late_default} periods late")
-            })?;
-            told.check(late_ours * LATE_FACTOR <= late_default, || {
-                format!("quantum {quantum}: {late_ours} periods late, {late_default} by default")
-            })?;
-            check_build(&told, &format!("_{quantum}"))?;
+figure!(pipewire_plays_without_an_error_beside_a_build, |kernel| {
+    let world = world(
+        kernel,
+        &["pipewire", "pw-link", "pw-play", "pw-profiler", "pw-top"],
+    )?;
+    let told = with_pipewire(world)?.run(&format!("SECONDS={SECONDS}\n{BUILD}{AUDIO}"))?;
+    for quantum in QUANTUMS {
+        let [default, ours] = ["default", "ours"].map(|name| format!("{name}_{quantum}"));
+        let mut errors = [0; 2];
+        for (errors, span) in errors.iter_mut().zip([&default, &ours]) {
+            *errors = nr_errors(&told, "sink", span)? + nr_errors(&told, "player", span)?;
         }
-        told.check_stops()
-    })
-}
+        let (nr_default, late_default) = pair(&told, &format!("periods_{default}"))?;
+        let (nr_ours, late_ours) = pair(&told, &format!("periods_{ours}"))?;
+        println!(
+            "quantum {quantum}: errors {} by default, {} under ours; late {late_default} of \
+             {nr_default} periods, {late_ours} of {nr_ours}",
+            errors[0], errors[1]
+        );
+
+        let nr_due = SECONDS as f64 * RATE as f64 / quantum as f64;
+        told.check(nr_ours >= nr_due * SEEN_MIN, || {
+            format!("quantum {quantum}: {nr_ours} periods instead of {nr_due}")
+        })?;
+        told.check_eq("errors under ours", errors[1], 0)?;
+        told.check(late_default >= nr_default * DEFAULT_LATE_MIN, || {
+            format!("quantum {quantum}: the build makes only {late_default} periods late")
+        })?;
+        told.check(late_ours * LATE_FACTOR <= late_default, || {
+            format!("quantum {quantum}: {late_ours} periods late, {late_default} by default")
+        })?;
+        check_build(&told, &format!("_{quantum}"))?;
+    }
+    told.check_stops()
+});

@@ -12,8 +12,6 @@ use anyhow::{Context, Error, Result};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::work::{cpu_time, join, set_affinity, set_nice, spawn, spin_until};
 
 /// Two domains of two CPUs. By the kernel's weights of nice levels, 9548 and 1024, there
@@ -121,22 +119,13 @@ fn share_by_weight(kernel: &Kernel, topology: &str, groups: &[&str]) -> Result<(
     told.check_stops()
 }
 
-#[test]
-fn two_domains_share_by_weight_though_no_move_evens_them_out() -> Result<()> {
-    draws::judge(|| share_by_weight(&kernels::first()?, "1x2x2x1", &TWO))
-}
+figure!(
+    two_domains_share_by_weight_though_no_move_evens_them_out,
+    [lts, oldest],
+    |kernel| share_by_weight(kernel, "1x2x2x1", &TWO)
+);
 
-#[test]
-fn two_domains_share_by_weight_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(|kernel| share_by_weight(kernel, "1x2x2x1", &TWO)))
-}
-
-#[test]
-fn three_domains_share_by_weight_though_no_move_evens_them_out() -> Result<()> {
-    draws::judge(|| share_by_weight(&kernels::first()?, "1x3x2x1", &THREE))
-}
-
-#[test]
-fn three_domains_share_by_weight_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(|kernel| share_by_weight(kernel, "1x3x2x1", &THREE)))
-}
+figure!(
+    three_domains_share_by_weight_though_no_move_evens_them_out,
+    |kernel| share_by_weight(kernel, "1x3x2x1", &THREE)
+);

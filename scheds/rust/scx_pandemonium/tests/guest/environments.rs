@@ -14,7 +14,6 @@ use anyhow::{Result, bail};
 
 use crate::ours::OURS;
 use crate::service;
-use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::world::World;
 
@@ -411,30 +410,32 @@ fn all(world: &World, rows: &[Row]) -> Result<Told> {
     Ok(told)
 }
 
-#[test]
-fn it_schedules_whatever_is_mounted_or_says_what_is_missing() -> Result<()> {
-    all(&OURS.flat(&kernels::first()?, 2)?, MOUNTS).map(drop)
-}
+invariant!(
+    it_schedules_whatever_is_mounted_or_says_what_is_missing,
+    |kernel| all(&OURS.flat(kernel, 2)?, MOUNTS).map(drop)
+);
 
-#[test]
-fn it_schedules_whoever_starts_it() -> Result<()> {
-    all(&OURS.flat(&kernels::first()?, 2)?, STARTERS).map(drop)
-}
+invariant!(it_schedules_whoever_starts_it, |kernel| all(
+    &OURS.flat(kernel, 2)?,
+    STARTERS
+)
+.map(drop));
 
-#[test]
-fn it_schedules_two_cpus_of_many_that_could_be_present() -> Result<()> {
-    let world = OURS.flat(&kernels::first()?, 2)?.with_empty_sockets(31);
-    let told = all(&world, &MOUNTS[..1])?;
-    let cpus: String = told.one("cpus")?;
-    told.check_eq("possible and online CPUs", cpus.as_str(), "0-63 0-1")
-}
+invariant!(
+    it_schedules_two_cpus_of_many_that_could_be_present,
+    |kernel| {
+        let world = OURS.flat(kernel, 2)?.with_empty_sockets(31);
+        let told = all(&world, &MOUNTS[..1])?;
+        let cpus: String = told.one("cpus")?;
+        told.check_eq("possible and online CPUs", cpus.as_str(), "0-63 0-1")
+    }
+);
 
-/// The others are present, and offline.
-#[test]
-fn it_schedules_one_cpu_of_many_possible_ones() -> Result<()> {
-    let world = OURS.flat(&kernels::first()?, 64)?;
+// The others are present, and offline.
+invariant!(it_schedules_one_cpu_of_many_possible_ones, |kernel| {
+    let world = OURS.flat(kernel, 64)?;
     let world = world.with_kernel_word("maxcpus=1");
     let told = all(&world, &MOUNTS[..1])?;
     let cpus: String = told.one("cpus")?;
     told.check_eq("possible and online CPUs", cpus.as_str(), "0-63 0")
-}
+});

@@ -12,7 +12,7 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
-use crate::support::{crowd, kernels};
+use crate::support::crowd;
 
 /// The program does nothing for 30 s, many times what the kernel's watchdog waits
 /// for a task. The load ends before it goes on, and another one comes.
@@ -73,10 +73,10 @@ fn scheduling_goes_on(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn scheduling_goes_on_without_the_program_and_adapts_when_it_is_back() -> Result<()> {
-    scheduling_goes_on(&kernels::first()?)
-}
+invariant!(
+    scheduling_goes_on_without_the_program_and_adapts_when_it_is_back,
+    scheduling_goes_on
+);
 
 /// What a program that is asked for something may be asked for.
 const REQUESTS: &[&str] = &[
@@ -167,10 +167,9 @@ fact dumps $(grep -c 'DEBUG DUMP' /tmp/dump)
 tell line /tmp/dump
 ";
 
-#[test]
-fn a_log_that_goes_nowhere_changes_no_exit_code() -> Result<()> {
+invariant!(a_log_that_goes_nowhere_changes_no_exit_code, |kernel| {
     let told = OURS
-        .flat(&kernels::first()?, 2)?
+        .flat(kernel, 2)?
         .with_program("chrt")?
         .allow_scx_error()
         .run(FULL_SCRIPT)?;
@@ -184,7 +183,7 @@ fn a_log_that_goes_nowhere_changes_no_exit_code() -> Result<()> {
     told.check(lines.iter().any(|line| line.contains("\u{fffd}x[")), || {
         "the task of the odd name is not in the dump".to_owned()
     })
-}
+});
 
 /// What a user sees who isolates a CPU.
 const REFUSED_SCRIPT: &str = "\
@@ -207,15 +206,11 @@ fn is_refused(kernel: &Kernel) -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn isolated_cpus_are_told_with_the_kernels_words() -> Result<()> {
-    is_refused(&kernels::first()?)
-}
-
-#[test]
-fn isolated_cpus_are_told_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(is_refused)
-}
+invariant!(
+    isolated_cpus_are_told_with_the_kernels_words,
+    [lts, oldest],
+    is_refused
+);
 
 /// Two hogs for each CPU, beside which a start takes some seconds.
 const SLOW_SCRIPT: &str = "\
@@ -237,9 +232,8 @@ const LONG_START_MS: u64 = 2000;
 const WAITING: &str = "not scheduling yet";
 const SCHEDULING: &str = "scheduling, profile";
 
-#[test]
-fn a_long_start_says_what_it_waits_for() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 2)?.run(SLOW_SCRIPT)?;
+invariant!(a_long_start_says_what_it_waits_for, |kernel| {
+    let told = OURS.flat(kernel, 2)?.run(SLOW_SCRIPT)?;
     let start_ms: u64 = told.one("start_ms")?;
     told.check(start_ms > LONG_START_MS, || {
         format!("the start took {start_ms} ms, which tests nothing")
@@ -258,7 +252,7 @@ fn a_long_start_says_what_it_waits_for() -> Result<()> {
         || format!("it says {}", lines[waiting[0]]),
     )?;
     told.check_stops()
-}
+});
 
 /// As many rules as the largest collection has, where it is installed, and the
 /// first reading of them by a command that does nothing else.
@@ -294,9 +288,8 @@ const RSS_MAX_KIB: u64 = 20 << 10;
 /// for each ms. A CPU of today takes a tenth of that: 8.5 ms, measured once.
 const READ_MAX_MS: u64 = 150;
 
-#[test]
-fn many_rules_take_little_memory_and_time() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 2)?.run(RULES_SCRIPT)?;
+invariant!(many_rules_take_little_memory_and_time, |kernel| {
+    let told = OURS.flat(kernel, 2)?.run(RULES_SCRIPT)?;
     told.check_eq("lines of the log about rules", told.one("rules")?, 1)?;
     let rss_kib: Vec<u64> = told.all("rss_kib")?;
     let ten_ms: Vec<u64> = told.all("cpu_ms")?;
@@ -309,4 +302,4 @@ fn many_rules_take_little_memory_and_time() -> Result<()> {
         format!("reading them took {read_ms} ms")
     })?;
     told.check_stops()
-}
+});

@@ -6,7 +6,6 @@ use prometheus_parse::{Scrape, Value as Metric};
 use serde_json::Value;
 
 use crate::ours::OURS;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 /// How often the known task sleeps while the formats are read.
@@ -194,10 +193,9 @@ fn check_quiet(told: &Told) -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn monitors_of_each_format_agree() -> Result<()> {
+invariant!(monitors_of_each_format_agree, |kernel| {
     let script = format!("NR_SLEEPS={NR_SLEEPS}\n{SCRIPT}");
-    let told = OURS.flat(&kernels::first()?, 2)?.run(&script)?;
+    let told = OURS.flat(kernel, 2)?.run(&script)?;
     let waits: String = told.one("waits")?;
     told.check_eq("exit code and lines of the wait", waits.as_str(), "0 1")?;
     let stop: String = told.one("monitor_stop")?;
@@ -223,4 +221,4 @@ fn monitors_of_each_format_agree() -> Result<()> {
         "0 disabled [pandemonium]",
     )?;
     told.check_stops()
-}
+});

@@ -21,8 +21,6 @@ use serde_json::{Value, json};
 
 use crate::idle::FAKE;
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::telemetry::Stats;
 use crate::support::told::Told;
 use crate::support::trace::TRACING;
@@ -288,15 +286,10 @@ fn follows_the_load(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn cpus_ask_for_all_within_20_ms_and_for_nothing_when_idle() -> Result<()> {
-    draws::judge(|| follows_the_load(&kernels::first()?))
-}
-
-#[test]
-fn cpus_ask_for_all_within_20_ms_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(follows_the_load))
-}
+figure!(
+    cpus_ask_for_all_within_20_ms_and_for_nothing_when_idle,
+    follows_the_load
+);
 
 /// What stands before the scripts with a governor, after [`FAKE`]: `governor NAME`
 /// makes it so.
@@ -333,11 +326,9 @@ fn calls(told: &Told, key: &str) -> Result<Vec<(u64, u64)>> {
     Ok(calls)
 }
 
-#[test]
-fn nothing_is_asked_where_no_governor_listens() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, NR_CPUS)?.run(&format!(
-            "{FAKE}{GOVERNOR}\
+figure!(nothing_is_asked_where_no_governor_listens, |kernel| {
+    let told = OURS.flat(kernel, NR_CPUS)?.run(&format!(
+        "{FAKE}{GOVERNOR}\
          begin\n\
          busy none\n\
          stop INT\n\
@@ -355,31 +346,29 @@ fn nothing_is_asked_where_no_governor_listens() -> Result<()> {
          sleep 3\n\
          busy changed_back\n\
          stop INT\n"
-        ))?;
-        for key in ["none", "off", "performance"] {
-            let expected = vec![(0, FULL), (0, FULL)];
-            told.check_eq(key, calls(&told, key)?, expected)?;
-        }
-        let [(nr_hog, hog), (_, idle)] = calls(&told, "schedutil")?[..] else {
-            bail!("not two intervals");
-        };
-        told.check(nr_hog > 0 && hog >= FULL / u64::from(NR_CPUS), || {
-            format!("a hog asked {nr_hog} times, for {hog}")
-        })?;
-        told.check(idle <= IDLE_TARGET_MAX, || {
-            format!("idle CPUs ask for {idle}")
-        })?;
-        for (nr_calls, _) in calls(&told, "changed_back")? {
-            told.check_eq("calls after the governor was changed back", nr_calls, 0)?;
-        }
-        told.check_eq("stops", told.all::<u32>("stop_code")?, vec![0, 0, 0])
-    })
-}
+    ))?;
+    for key in ["none", "off", "performance"] {
+        let expected = vec![(0, FULL), (0, FULL)];
+        told.check_eq(key, calls(&told, key)?, expected)?;
+    }
+    let [(nr_hog, hog), (_, idle)] = calls(&told, "schedutil")?[..] else {
+        bail!("not two intervals");
+    };
+    told.check(nr_hog > 0 && hog >= FULL / u64::from(NR_CPUS), || {
+        format!("a hog asked {nr_hog} times, for {hog}")
+    })?;
+    told.check(idle <= IDLE_TARGET_MAX, || {
+        format!("idle CPUs ask for {idle}")
+    })?;
+    for (nr_calls, _) in calls(&told, "changed_back")? {
+        told.check_eq("calls after the governor was changed back", nr_calls, 0)?;
+    }
+    told.check_eq("stops", told.all::<u32>("stop_code")?, vec![0, 0, 0])
+});
 
 #[test]
 fn a_trace_is_told_step_by_step() -> Result<()> {
-    draws::judge(|| {
-        let trace = "\
+    let trace = "\
 # tracer: nop
 agent-8 [000] ..... 1.000000: tracing_mark_write: idle
 <idle>-0 [000] ..s.. 1.100000: cpuperf: (scx_bpf_cpuperf_set+0x0/0x90) cpu=1 perf=0
@@ -392,14 +381,13 @@ stepper1-9 [001] d.h2. 2.020000: cpuperf: (scx_bpf_cpuperf_set+0x0/0x90) cpu=1 p
 agent-8 [000] ..... 2.200000: tracing_mark_write: end
 <idle>-0 [000] ..s.. 2.300000: cpuperf: (scx_bpf_cpuperf_set+0x0/0x90) cpu=1 perf=0
 ";
-        let step = Step {
-            nr_idle_calls: 1,
-            full_us: BTreeMap::from([(1, 8_000)]),
-            nr_busy_calls: 1,
-            nothing_us: BTreeMap::from([(1, 100_000)]),
-        };
-        assert_eq!(steps(&events(trace)?)?, [step]);
-        assert!(events("a-8 [000] ..... 1.000000: another: x").is_err());
-        Ok(())
-    })
+    let step = Step {
+        nr_idle_calls: 1,
+        full_us: BTreeMap::from([(1, 8_000)]),
+        nr_busy_calls: 1,
+        nothing_us: BTreeMap::from([(1, 100_000)]),
+    };
+    assert_eq!(steps(&events(trace)?)?, [step]);
+    assert!(events("a-8 [000] ..... 1.000000: another: x").is_err());
+    Ok(())
 }

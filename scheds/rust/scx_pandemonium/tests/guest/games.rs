@@ -16,8 +16,6 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::share::{bench, metric};
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::work::{join, set_nice, sleep_until, spawn, spin_until, work};
 
@@ -112,23 +110,15 @@ fn games(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_game_has_its_frames_beside_a_build() -> Result<()> {
-    draws::judge(|| games(&kernels::first()?))
-}
+figure!(a_game_has_its_frames_beside_a_build, games);
 
-#[test]
-fn a_game_has_its_frames_on_another_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(games))
-}
-
-/// The fewest CPUs that the threads of a game share with a build. With cgroups the game
-/// is due half of the machine.
-#[test]
-fn a_game_has_its_frames_on_2_cpus_with_and_without_cgroups() -> Result<()> {
-    draws::judge(|| {
+// The fewest CPUs that the threads of a game share with a build. With cgroups the game
+// is due half of the machine.
+figure!(
+    a_game_has_its_frames_on_2_cpus_with_and_without_cgroups,
+    |kernel| {
         let told = bench(
-            &kernels::first()?,
+            kernel,
             "1x1x2x1",
             "",
             "game_mt,game_mt_cg,game_cg,frames60_12ms",
@@ -138,35 +128,32 @@ fn a_game_has_its_frames_on_2_cpus_with_and_without_cgroups() -> Result<()> {
         check_frames(&told, "game_cg", FRAME_MS)?;
         check_frames(&told, "frames60_12ms", FRAME_MS)?;
         told.check_stops()
-    })
-}
+    }
+);
 
-#[test]
-fn a_game_that_was_late_is_on_time_again() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 4)?.run(
-            "begin\n\
+figure!(a_game_that_was_late_is_on_time_again, |kernel| {
+    let told = OURS.flat(kernel, 4)?.run(
+        "begin\n\
          fact many-hogs $(agent late-game 60 12 64)\n\
          fact long-frames $(agent late-game 30 20 16)\n\
          stop INT\n",
-        )?;
-        for (game, rate_hz) in [("many-hogs", 60.0), ("long-frames", 30.0)] {
-            let frames: String = told.one(game)?;
-            println!("{game}: {frames} frames");
-            let counts: Vec<f64> = frames
-                .split_whitespace()
-                .map(str::parse)
-                .collect::<Result<_, _>>()?;
-            let [late, free] = counts[..] else {
-                bail!("{game}: {frames:?} is not two numbers");
-            };
-            told.check(late < rate_hz / 2.0, || {
-                format!("{game}: {late} frames in a second: it was not late at all")
-            })?;
-            told.check(free / 2.0 >= rate_hz * FPS_MIN / 60.0, || {
-                format!("{game}: {free} frames in 2 s: it stays late")
-            })?;
-        }
-        told.check_stops()
-    })
-}
+    )?;
+    for (game, rate_hz) in [("many-hogs", 60.0), ("long-frames", 30.0)] {
+        let frames: String = told.one(game)?;
+        println!("{game}: {frames} frames");
+        let counts: Vec<f64> = frames
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        let [late, free] = counts[..] else {
+            bail!("{game}: {frames:?} is not two numbers");
+        };
+        told.check(late < rate_hz / 2.0, || {
+            format!("{game}: {late} frames in a second: it was not late at all")
+        })?;
+        told.check(free / 2.0 >= rate_hz * FPS_MIN / 60.0, || {
+            format!("{game}: {free} frames in 2 s: it stays late")
+        })?;
+    }
+    told.check_stops()
+});

@@ -19,7 +19,6 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::{OURS, tasks_of};
-use crate::support::kernels;
 use crate::support::telemetry::Stats;
 use crate::support::work::{hog, join, spawn, work};
 
@@ -207,7 +206,7 @@ fn admits(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_child_goes_before_batch_work_if_its_parent_does_and_tokens_last() -> Result<()> {
-    admits(&kernels::first()?)
-}
+invariant!(
+    a_child_goes_before_batch_work_if_its_parent_does_and_tokens_last,
+    admits
+);

@@ -18,8 +18,6 @@ use anyhow::{Context, Result, bail, ensure};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::work::{join, set_real_time, spawn, work};
 
 const NR_CPUS: u32 = 2;
@@ -112,12 +110,8 @@ fn grace_periods_end_soon(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn no_grace_period_waits_for_batch_work() -> Result<()> {
-    draws::judge(|| grace_periods_end_soon(&kernels::first()?))
-}
-
-#[test]
-fn no_grace_period_waits_for_batch_work_on_the_newest_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_newest(grace_periods_end_soon))
-}
+figure!(
+    no_grace_period_waits_for_batch_work,
+    [lts, newest],
+    grace_periods_end_soon
+);

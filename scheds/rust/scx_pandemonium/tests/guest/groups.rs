@@ -21,8 +21,6 @@ use serde_json::Value;
 use crate::ours::OURS;
 use crate::share::{bench, metric};
 use crate::support::crowd;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 const ROOT: &str = "/sys/fs/cgroup";
@@ -218,15 +216,7 @@ fn weights(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn cgroups_share_by_weight_through_the_hierarchy() -> Result<()> {
-    draws::judge(|| weights(&kernels::first()?))
-}
-
-#[test]
-fn cgroups_share_by_weight_on_another_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(weights))
-}
+figure!(cgroups_share_by_weight_through_the_hierarchy, weights);
 
 fn across_domains(kernel: &Kernel) -> Result<()> {
     let told = bench(kernel, TWO_LLCS, "", "cg_weights,cg_nested")?;
@@ -237,15 +227,7 @@ fn across_domains(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn cgroups_share_by_weight_across_two_domains() -> Result<()> {
-    draws::judge(|| across_domains(&kernels::first()?))
-}
-
-#[test]
-fn cgroups_share_by_weight_across_two_domains_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(across_domains))
-}
+figure!(cgroups_share_by_weight_across_two_domains, across_domains);
 
 /// Hogs of which some are due more than a CPU each: of `$NR_HEAVY` in a cgroup of 900, and
 /// of twelve in one of 100, the CPU time in two seconds, in ns.
@@ -290,9 +272,9 @@ const HEAVY_MIN_NS: f64 = 0.90 * 2e9;
 
 /// `nr_heavy` tasks that are due more than a CPU each leave the others to all hogs alike,
 /// in whichever domain these are.
-fn heavy(nr_heavy: usize) -> Result<()> {
+fn heavy(kernel: &Kernel, nr_heavy: usize) -> Result<()> {
     let told = OURS
-        .world(&kernels::first()?, TWO_LLCS)?
+        .world(kernel, TWO_LLCS)?
         .run(&format!("NR_HEAVY={nr_heavy}\n{HEAVY_SCRIPT}"))?;
     let used: Vec<f64> = told.all("used")?;
     println!("ns of each in 2 s: {used:?}");
@@ -309,15 +291,15 @@ fn heavy(nr_heavy: usize) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_task_that_is_due_more_than_a_cpu_makes_its_domain_no_fuller_than_that() -> Result<()> {
-    draws::judge(|| heavy(1))
-}
+figure!(
+    a_task_that_is_due_more_than_a_cpu_makes_its_domain_no_fuller_than_that,
+    |kernel| heavy(kernel, 1)
+);
 
-#[test]
-fn two_tasks_that_are_due_more_than_a_cpu_each_do_not_either() -> Result<()> {
-    draws::judge(|| heavy(2))
-}
+figure!(
+    two_tasks_that_are_due_more_than_a_cpu_each_do_not_either,
+    |kernel| heavy(kernel, 2)
+);
 
 /// Hogs in a cgroup beside a task of nice -20 in the root, as a kworker of high priority is.
 const WORKER_SCRIPT: &str = "\
@@ -342,12 +324,12 @@ const HOG_WAIT_MAX: Duration = Duration::from_millis(25);
 /// The hog with the least CPU time has this part of what the one with the most has.
 const HOGS_EVEN: f64 = 0.88;
 
-/// A hog is not charged ten times for its run because a task of great weight woke at the
-/// end of it.
-#[test]
-fn a_moment_of_great_weight_elsewhere_does_not_set_hogs_back() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 4)?.run(WORKER_SCRIPT)?;
+// A hog is not charged ten times for its run because a task of great weight woke at the
+// end of it.
+figure!(
+    a_moment_of_great_weight_elsewhere_does_not_set_hogs_back,
+    |kernel| {
+        let told = OURS.flat(kernel, 4)?.run(WORKER_SCRIPT)?;
         crowd::check(&told, "worker", HOG_WAIT_MAX)?;
         let hogs = crowd::check(&told, "hogs", HOG_WAIT_MAX)?;
         let (least, most) = hogs
@@ -359,8 +341,8 @@ fn a_moment_of_great_weight_elsewhere_does_not_set_hogs_back() -> Result<()> {
             format!("equal hogs got {least:?} to {most:?}")
         })?;
         told.check_stops()
-    })
-}
+    }
+);
 
 fn idle(kernel: &Kernel) -> Result<()> {
     let told = OURS.flat(kernel, 2)?.run(IDLE_SCRIPT)?;
@@ -376,23 +358,15 @@ fn idle(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn an_idle_cgroup_gets_what_is_left() -> Result<()> {
-    draws::judge(|| idle(&kernels::first()?))
-}
+figure!(an_idle_cgroup_gets_what_is_left, idle);
 
-#[test]
-fn an_idle_cgroup_gets_what_is_left_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(idle))
-}
-
-#[test]
-fn thousands_of_cgroups_come_and_go_and_weights_still_count() -> Result<()> {
-    draws::judge(|| {
-        let told = bench(&kernels::first()?, TOPOLOGY, CHURN, "cg_weights")?;
+figure!(
+    thousands_of_cgroups_come_and_go_and_weights_still_count,
+    |kernel| {
+        let told = bench(kernel, TOPOLOGY, CHURN, "cg_weights")?;
         let made_and_moves: Vec<String> = told.all("churn")?;
         println!("made, moves, killed: {made_and_moves:?}");
         near(&told, "cg_weights", "ratio", RATIO, RATIO_TOLERANCE)?;
         told.check_stops()
-    })
-}
+    }
+);

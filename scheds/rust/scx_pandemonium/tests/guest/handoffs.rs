@@ -17,8 +17,6 @@ use anyhow::{Context, Result, bail};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::work::{hog, join, set_nice, set_real_time, spawn, work};
 
 /// What makes the waker known as one that soon sleeps.
@@ -122,12 +120,8 @@ fn waits(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_wakee_does_not_wait_for_a_waker_that_goes_on() -> Result<()> {
-    draws::judge(|| waits(&kernels::first()?))
-}
-
-#[test]
-fn a_wakee_does_not_wait_for_a_waker_that_goes_on_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(waits))
-}
+figure!(
+    a_wakee_does_not_wait_for_a_waker_that_goes_on,
+    [lts, oldest, newest],
+    waits
+);

@@ -9,8 +9,6 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::crowd;
-use crate::support::draws;
-use crate::support::kernels;
 
 /// Two LLC domains, CPUs 0 and 1, and 2 and 3.
 const TOPOLOGY: &str = "2x1x2x1";
@@ -47,22 +45,17 @@ fn held_cpus_keep_no_task(kernel: &Kernel, held: &str) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn tasks_leave_a_domain_that_real_time_work_holds() -> Result<()> {
-    draws::judge(|| held_cpus_keep_no_task(&kernels::first()?, "2 3"))
-}
+figure!(
+    tasks_leave_a_domain_that_real_time_work_holds,
+    [lts, oldest],
+    |kernel| held_cpus_keep_no_task(kernel, "2 3")
+);
 
-#[test]
-fn tasks_leave_the_first_domain_that_real_time_work_holds() -> Result<()> {
-    draws::judge(|| held_cpus_keep_no_task(&kernels::first()?, "0 1"))
-}
+figure!(
+    tasks_leave_the_first_domain_that_real_time_work_holds,
+    |kernel| held_cpus_keep_no_task(kernel, "0 1")
+);
 
-#[test]
-fn tasks_leave_a_cpu_that_real_time_work_holds() -> Result<()> {
-    draws::judge(|| held_cpus_keep_no_task(&kernels::first()?, "3"))
-}
-
-#[test]
-fn tasks_leave_a_domain_that_real_time_work_holds_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(|kernel| held_cpus_keep_no_task(kernel, "2 3")))
-}
+figure!(tasks_leave_a_cpu_that_real_time_work_holds, |kernel| {
+    held_cpus_keep_no_task(kernel, "3")
+});

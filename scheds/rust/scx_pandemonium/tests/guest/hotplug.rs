@@ -7,7 +7,6 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::share::{FLOOD_SHARE_MIN_PCT, bench, metric};
-use crate::support::kernels;
 
 /// How often every CPU but the first goes off and comes back.
 const NR_CYCLES: u64 = 5;
@@ -44,21 +43,24 @@ fn survives(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn no_task_is_left_behind_while_cpus_come_and_go() -> Result<()> {
-    survives(&kernels::first()?)
-}
+invariant!(
+    no_task_is_left_behind_while_cpus_come_and_go,
+    [lts, oldest, newest],
+    survives
+);
 
 /// One of four CPUs goes off, and sleepers want more than the others have.
 const OFFLINE: &str = "echo 0 >/sys/devices/system/cpu/cpu3/online\n";
 
-#[test]
-fn batch_work_keeps_its_part_of_the_cpus_that_are_left() -> Result<()> {
-    let told = bench(&kernels::first()?, "1x1x4x1", OFFLINE, "flood")?;
-    let share_pct = metric(&told, "flood", "share")?;
-    println!("hogs have {share_pct:.1}% of three CPUs");
-    told.check(share_pct >= FLOOD_SHARE_MIN_PCT, || {
-        format!("hogs have {share_pct:.1}%, less than {FLOOD_SHARE_MIN_PCT}")
-    })?;
-    told.check_stops()
-}
+figure!(
+    batch_work_keeps_its_part_of_the_cpus_that_are_left,
+    |kernel| {
+        let told = bench(kernel, "1x1x4x1", OFFLINE, "flood")?;
+        let share_pct = metric(&told, "flood", "share")?;
+        println!("hogs have {share_pct:.1}% of three CPUs");
+        told.check(share_pct >= FLOOD_SHARE_MIN_PCT, || {
+            format!("hogs have {share_pct:.1}%, less than {FLOOD_SHARE_MIN_PCT}")
+        })?;
+        told.check_stops()
+    }
+);

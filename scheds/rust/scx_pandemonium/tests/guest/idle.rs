@@ -25,8 +25,6 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::telemetry::Stats;
 use crate::support::told::Told;
 use crate::support::work::{hog, set_affinity, set_nice, spin_until};
@@ -250,15 +248,7 @@ fn sizes(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_light_load_runs_on_the_big_cores() -> Result<()> {
-    draws::judge(|| sizes(&kernels::first()?))
-}
-
-#[test]
-fn a_light_load_runs_on_the_big_cores_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(sizes))
-}
+figure!(a_light_load_runs_on_the_big_cores, sizes);
 
 /// A hog on one CPU, and a task that slept there, or beside it, when it could go elsewhere.
 /// Each round begins there: another task that is elsewhere once would keep it away.
@@ -273,26 +263,31 @@ stop INT
 
 /// Run `DISPLACED` on `topology`: the hog on the CPU of mask `hog`, the task from CPU
 /// `from` on, which then is on CPUs `of`.
-fn goes_elsewhere(topology: &str, hog: &str, from: usize, of: &[usize]) -> Result<()> {
+fn goes_elsewhere(
+    kernel: &Kernel,
+    topology: &str,
+    hog: &str,
+    from: usize,
+    of: &[usize],
+) -> Result<()> {
     let told = OURS
-        .world(&kernels::first()?, topology)?
+        .world(kernel, topology)?
         .with_program("taskset")?
         .run(&format!("HOG={hog}\nFROM={from}\n{DISPLACED}"))?;
     check_share(&told, "rounds", of)?;
     told.check_stops()
 }
 
-/// Two cores of two threads.
-#[test]
-fn a_whole_core_is_better_than_the_last_cpu_beside_a_busy_thread() -> Result<()> {
-    draws::judge(|| goes_elsewhere("1x1x2x2", "2", 0, &[2, 3]))
-}
+// Two cores of two threads.
+figure!(
+    a_whole_core_is_better_than_the_last_cpu_beside_a_busy_thread,
+    |kernel| goes_elsewhere(kernel, "1x1x2x2", "2", 0, &[2, 3])
+);
 
-/// Two nodes of two domains of one CPU each.
-#[test]
-fn a_cpu_of_the_node_is_better_than_one_of_another() -> Result<()> {
-    draws::judge(|| goes_elsewhere("2x2x1x1", "8", 3, &[2]))
-}
+// Two nodes of two domains of one CPU each.
+figure!(a_cpu_of_the_node_is_better_than_one_of_another, |kernel| {
+    goes_elsewhere(kernel, "2x2x1x1", "8", 3, &[2])
+});
 
 /// Two L2 domains of four CPUs each. Eight of the sleepers are latency critical, the
 /// others, that work for longer, interactive.
@@ -331,15 +326,7 @@ fn l2_hits(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_task_stays_in_its_l2_domain() -> Result<()> {
-    draws::judge(|| l2_hits(&kernels::first()?))
-}
-
-#[test]
-fn a_task_stays_in_its_l2_domain_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(l2_hits))
-}
+figure!(a_task_stays_in_its_l2_domain, l2_hits);
 
 /// The sleepers are niced down: what is latency critical goes anywhere in any mode.
 /// Two LLC domains, of CPUs 0 and 1 and of 2 and 3.
@@ -400,15 +387,7 @@ fn llcs(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn strong_affinity_is_a_bounded_wait_for_the_llc() -> Result<()> {
-    draws::judge(|| llcs(&kernels::first()?))
-}
-
-#[test]
-fn strong_affinity_is_a_bounded_wait_for_the_llc_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(llcs))
-}
+figure!(strong_affinity_is_a_bounded_wait_for_the_llc, llcs);
 
 #[test]
 fn an_unknown_affinity_is_refused_with_the_choices() -> Result<()> {

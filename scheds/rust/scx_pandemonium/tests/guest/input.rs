@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::ours::OURS;
-use crate::support::{kernels, skip};
+use crate::support::skip;
 
 /// The shell that runs this belongs to root, the scheduler to the user nobody.
 const SCRIPT: &str = "\
@@ -89,9 +89,8 @@ fn a_kernel_without_sched_ext_is_named_in_one_line() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_user_who_is_not_root_is_told_so_in_one_line() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 1)?.run(SCRIPT)?;
+invariant!(a_user_who_is_not_root_is_told_so_in_one_line, |kernel| {
+    let told = OURS.flat(kernel, 1)?.run(SCRIPT)?;
     told.check_eq("exit code", told.one("code")?, 1)?;
     told.check_eq("sched_ext", told.one("state")?, "disabled".to_owned())?;
     let lines = told.all::<String>("line")?.join("\n");
@@ -100,7 +99,7 @@ fn a_user_who_is_not_root_is_told_so_in_one_line() -> Result<()> {
     told.check(errors.len() == 1 && errors[0].contains("root"), || {
         format!("not one clear line: {lines}")
     })
-}
+});
 
 /// The lines that are not of the log.
 fn without_log(text: &str) -> Vec<&str> {

@@ -25,9 +25,7 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::stats::Found;
-use crate::support::draws;
 use crate::support::idle_waits::{IdleTrace, WATCHED, restrict};
-use crate::support::kernels;
 use crate::support::work::{hog, join, spawn, spin_until, work};
 
 const NR_CPUS: u32 = 4;
@@ -305,22 +303,13 @@ fn no_idle_cpu_looks_again_in_vain(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn no_idle_cpu_looks_for_work_that_only_another_may_do() -> Result<()> {
-    draws::judge(|| no_idle_cpu_looks_again_in_vain(&kernels::first()?))
-}
+figure!(
+    no_idle_cpu_looks_for_work_that_only_another_may_do,
+    no_idle_cpu_looks_again_in_vain
+);
 
-#[test]
-fn no_idle_cpu_looks_for_work_that_only_another_may_do_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(no_idle_cpu_looks_again_in_vain))
-}
-
-#[test]
-fn no_cpu_is_idle_for_a_millisecond_while_a_task_waits() -> Result<()> {
-    draws::judge(|| no_cpu_is_idle_for_long(&kernels::first()?))
-}
-
-#[test]
-fn no_cpu_is_idle_for_a_millisecond_while_a_task_waits_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(no_cpu_is_idle_for_long))
-}
+figure!(
+    no_cpu_is_idle_for_a_millisecond_while_a_task_waits,
+    [lts, newest],
+    no_cpu_is_idle_for_long
+);

@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use libbpf_rs::query::{BtfInfoIter, LinkInfoIter, MapInfoIter, ProgInfoIter};
+use scx_guest::Kernel;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::ours::OURS;
+use crate::support::skip;
 use crate::support::told::Told;
 use crate::support::world::World;
-use crate::support::{kernels, skip};
 
 /// What `bpf-objects` asks for.
 pub fn bpf_objects() -> Result<String> {
@@ -63,7 +64,7 @@ const SECTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scx_loader.toml");
 const SECTION_IN_GUEST: &str = "/etc/scx_loader.toml.ours";
 
 /// The world with all of them, or why there is none.
-fn world() -> Result<Option<World>> {
+fn world(kernel: &Kernel) -> Result<Option<World>> {
     let mut programs: Vec<PathBuf> = Vec::new();
     for Published { name, version } in serde_json::from_str::<Vec<Published>>(PUBLISHED)? {
         let program = scx_guest::published_program(&name, &version)?;
@@ -82,7 +83,7 @@ fn world() -> Result<Option<World>> {
         };
         programs.push(program);
     }
-    let mut world = OURS.flat(&kernels::first()?, 2)?;
+    let mut world = OURS.flat(kernel, 2)?;
     for program in programs {
         let program = program.to_str().context("a path that is no text")?;
         world = world.with_program(program)?;
@@ -223,9 +224,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("the sandbox", check_sandbox),
 ];
 
-#[test]
-fn the_real_loader_does_with_it_what_users_ask_for() -> Result<()> {
-    let Some(world) = world()? else {
+invariant!(the_real_loader_does_with_it_what_users_ask_for, |kernel| {
+    let Some(world) = world(kernel)? else {
         return Ok(());
     };
     let told = world.allow_scx_error().run(SCRIPT)?;
@@ -237,7 +237,7 @@ fn the_real_loader_does_with_it_what_users_ask_for() -> Result<()> {
         }
     }
     told.check(failed.is_empty(), || failed.join(", "))
-}
+});
 
 /// Every profile, and each case of ours that is wrong.
 fn check_profiles(told: &Told) -> Result<()> {

@@ -13,8 +13,6 @@ use anyhow::{Result, bail};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::work::{hog, join, sleep_until, spawn, work};
 
 /// Until all are known for what they are.
@@ -111,17 +109,8 @@ fn no_frame_is_late(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn no_frame_is_late_for_a_mutex_that_a_hog_shares() -> Result<()> {
-    draws::judge(|| no_frame_is_late(&kernels::first()?))
-}
-
-#[test]
-fn no_frame_is_late_for_a_mutex_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(no_frame_is_late))
-}
-
-#[test]
-fn no_frame_is_late_for_a_mutex_on_the_newest_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_newest(no_frame_is_late))
-}
+figure!(
+    no_frame_is_late_for_a_mutex_that_a_hog_shares,
+    [lts, oldest, newest],
+    no_frame_is_late
+);

@@ -3,18 +3,21 @@
 //! can keep, one file for each kind of promise.
 //!
 //! A guest's clock counts instructions, so a run repeats to the byte; the message of
-//! one that fails holds the command. Tests are of two kinds: what a test wraps in
-//! `draws::judge()` is a figure, judged over several draws; all others are invariants,
-//! which hold in each. Variables:
+//! one that fails holds the command. Tests are of two kinds, see `support/trials.rs`:
+//! `figure!` is judged over several draws, `invariant!` holds in each. What boots no guest
+//! is a plain `#[test]`. Variables:
 //!
 //! - `SCX_GUEST_KERNEL`, `SCX_GUEST_KERNEL_2`, `SCX_GUEST_KERNELS`: images to boot,
-//!   see `scx_guest::Kernel`. Tests of the second kernel are skipped without one.
+//!   see `scx_guest::Kernel`. Tests of the oldest kernel are skipped without one.
 //! - `SCX_GUEST_SEED`: shifts the phases of every run.
 //! - `SCX_PANDEMONIUM_BIN`: the program under test, such as one that was broken
 //!   on purpose to see a test fail.
 //! - `SCX_SOAK_SECONDS`: length of the soak by the guest's clock, see soak.rs.
 //! - `SCX_RACES_SECONDS`, `SCX_RACES_TOPOLOGY`: length and machine of races.rs.
 //! - `SCX_STARTS`: how often starts.rs starts and ends the scheduler.
+
+#[macro_use]
+mod support;
 
 mod acceptance;
 mod affinity;
@@ -68,7 +71,6 @@ mod stall;
 mod starts;
 mod stats;
 mod stop;
-mod support;
 mod surges;
 mod tasks;
 mod top;

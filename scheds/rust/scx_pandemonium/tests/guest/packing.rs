@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use crate::idle::{BUSY_TICKS, FAKE, check_busy, check_share};
 use crate::ours::OURS;
 use crate::share::metric_of;
+use crate::support::crowd;
 use crate::support::told::Told;
 use crate::support::trace::TRACING;
 use crate::support::work::{join, sleep_until, spawn, work};
-use crate::support::{crowd, draws, kernels};
 
 const NR_CPUS: u64 = 4;
 
@@ -400,19 +400,19 @@ tell hogs /tmp/hogs
 stop INT
 "#;
 
-/// A CPU that died may still be in the kernel's idle mask.
-#[test]
-fn no_confined_task_is_left_behind_on_a_cpu_that_is_offline() -> Result<()> {
-    draws::judge(|| {
-        let world = OURS.flat(&kernels::first()?, 4)?;
+// A CPU that died may still be in the kernel's idle mask.
+figure!(
+    no_confined_task_is_left_behind_on_a_cpu_that_is_offline,
+    |kernel| {
+        let world = OURS.flat(kernel, 4)?;
         let told = world.run(&format!("{RULE}{CONFINED_OFFLINE_SCRIPT}"))?;
         let before: Value = told.one("before")?;
         let nr_cpus = number(&before, "nr_confined_cpus")?;
         told.check_eq("CPUs for confined tasks", nr_cpus, 3)?;
         crowd::check(&told, "hogs", CONFINED_WAIT_MAX)?;
         told.check_stops()
-    })
-}
+    }
+);
 
 /// Audio beside six tasks that work for 1 ms in each 4, free and confined.
 const SPARED_SCRIPT: &str = r#"
@@ -450,32 +450,12 @@ fn spares(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_confined_program_leaves_more_to_audio() -> Result<()> {
-    draws::judge(|| spares(&kernels::first()?))
-}
+figure!(a_confined_program_leaves_more_to_audio, spares);
 
-#[test]
-fn a_confined_program_leaves_more_to_audio_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(spares))
-}
+figure!(
+    a_confined_program_has_one_cpu_until_it_needs_more,
+    [lts, oldest],
+    confines
+);
 
-#[test]
-fn a_confined_program_has_one_cpu_until_it_needs_more() -> Result<()> {
-    draws::judge(|| confines(&kernels::first()?))
-}
-
-#[test]
-fn a_confined_program_has_one_cpu_until_it_needs_more_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(confines))
-}
-
-#[test]
-fn powersave_packs_a_light_load() -> Result<()> {
-    draws::judge(|| packs(&kernels::first()?))
-}
-
-#[test]
-fn powersave_packs_a_light_load_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(packs))
-}
+figure!(powersave_packs_a_light_load, packs);

@@ -9,8 +9,6 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::crowd::{self, Member};
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 const SECONDS: u32 = 3;
@@ -133,11 +131,11 @@ stop INT
 
 const NR_HOGS_BESIDE_UNEVEN: u32 = 4;
 
-#[test]
-fn a_pair_that_preempts_itself_gets_no_more_than_its_share() -> Result<()> {
-    draws::judge(|| {
+figure!(
+    a_pair_that_preempts_itself_gets_no_more_than_its_share,
+    |kernel| {
         let script = format!("SECONDS={SECONDS}\nNR_HOGS={NR_HOGS_BESIDE_UNEVEN}\n{UNEVEN_SCRIPT}");
-        let told = OURS.flat(&kernels::first()?, 1)?.run(&script)?;
+        let told = OURS.flat(kernel, 1)?.run(&script)?;
         let due = Duration::from_secs(SECONDS.into()) / (NR_HOGS_BESIDE_UNEVEN + 2);
         let most = due * 2;
         for member in check_waits(&told, "uneven")? {
@@ -149,8 +147,8 @@ fn a_pair_that_preempts_itself_gets_no_more_than_its_share() -> Result<()> {
             })?;
         }
         told.check_stops()
-    })
-}
+    }
+);
 
 /// CPUs, hogs that come to a pair of each kind there, and for how long, in seconds.
 const NR_CPUS_COME: u32 = 2;
@@ -186,27 +184,14 @@ fn hogs_come(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn hogs_that_come_get_their_share_from_pairs() -> Result<()> {
-    draws::judge(|| hogs_come(&kernels::first()?))
-}
+figure!(hogs_that_come_get_their_share_from_pairs, hogs_come);
 
-#[test]
-fn hogs_that_come_get_their_share_from_pairs_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(hogs_come))
-}
+figure!(
+    pairs_beside_hogs_on_2_cpus_get_no_more_than_their_share,
+    |kernel| share(kernel, &FEW)
+);
 
-#[test]
-fn pairs_beside_hogs_on_2_cpus_get_no_more_than_their_share() -> Result<()> {
-    draws::judge(|| share(&kernels::first()?, &FEW))
-}
-
-#[test]
-fn forty_tasks_on_one_cpu_share_it_with_pairs_among_them() -> Result<()> {
-    draws::judge(|| share(&kernels::first()?, &CROWD))
-}
-
-#[test]
-fn pairs_beside_hogs_get_no_more_than_their_share_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(|kernel| share(kernel, &FEW)))
-}
+figure!(
+    forty_tasks_on_one_cpu_share_it_with_pairs_among_them,
+    |kernel| share(kernel, &CROWD)
+);

@@ -6,8 +6,6 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 const NR_CPUS: u32 = 2;
@@ -46,38 +44,35 @@ fact run $(cat /tmp/default.json)
 fact run $(cat /tmp/ours.json)
 ";
 
-#[test]
-fn a_probe_tells_two_schedulers_apart() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, NR_CPUS)?.run(SCRIPT)?;
-        told.check_eq("exit codes", told.all::<i32>("code")?, vec![0, 0, 1])?;
-        // A job that has ended or is about to be one is not there.
-        let nr_jobs: u64 = told.one("jobs")?;
-        told.check((NR_JOBS - 2..=NR_JOBS).contains(&nr_jobs), || {
-            format!("{nr_jobs} jobs run")
-        })?;
-        told.check_eq("headings", told.one("headings")?, 2)?;
-        let errors: Vec<String> = told.all("error")?;
-        told.check(errors[1].contains("has changed from pandemonium_6"), || {
-            errors[1].clone()
-        })?;
-        let runs: Vec<Value> = told.all("run")?;
-        let [default, ours] = &runs[..] else {
-            bail!("{} runs", runs.len());
-        };
-        println!("{default}\n{ours}");
-        told.check_eq("the first", default["scheduler"].as_str(), Some("default"))?;
-        let name = ours["scheduler"].as_str().unwrap_or_default();
-        told.check(name.starts_with("pandemonium_6"), || name.to_owned())?;
-        for line in told.all::<String>("drawing")? {
-            println!("{line}");
-        }
-        for run in &runs {
-            told.check_eq("jobs told", run["nr_jobs"].as_u64(), Some(NR_JOBS))?;
-        }
-        compare(&told, default, ours)
-    })
-}
+figure!(a_probe_tells_two_schedulers_apart, |kernel| {
+    let told = OURS.flat(kernel, NR_CPUS)?.run(SCRIPT)?;
+    told.check_eq("exit codes", told.all::<i32>("code")?, vec![0, 0, 1])?;
+    // A job that has ended or is about to be one is not there.
+    let nr_jobs: u64 = told.one("jobs")?;
+    told.check((NR_JOBS - 2..=NR_JOBS).contains(&nr_jobs), || {
+        format!("{nr_jobs} jobs run")
+    })?;
+    told.check_eq("headings", told.one("headings")?, 2)?;
+    let errors: Vec<String> = told.all("error")?;
+    told.check(errors[1].contains("has changed from pandemonium_6"), || {
+        errors[1].clone()
+    })?;
+    let runs: Vec<Value> = told.all("run")?;
+    let [default, ours] = &runs[..] else {
+        bail!("{} runs", runs.len());
+    };
+    println!("{default}\n{ours}");
+    told.check_eq("the first", default["scheduler"].as_str(), Some("default"))?;
+    let name = ours["scheduler"].as_str().unwrap_or_default();
+    told.check(name.starts_with("pandemonium_6"), || name.to_owned())?;
+    for line in told.all::<String>("drawing")? {
+        println!("{line}");
+    }
+    for run in &runs {
+        told.check_eq("jobs told", run["nr_jobs"].as_u64(), Some(NR_JOBS))?;
+    }
+    compare(&told, default, ours)
+});
 
 /// A figure of one kind of task.
 fn figure(run: &Value, kind: &str, figure: &str) -> Result<f64> {

@@ -18,8 +18,6 @@ use serde_json::Value;
 
 use crate::ours::{OURS, tasks_of};
 use crate::rules::{NR_STARTERS, starters};
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::telemetry::Stats;
 use crate::support::told::Told;
 use crate::support::work::{fork, join, spawn, wait_for, work};
@@ -203,12 +201,7 @@ fn a_program_is_remembered(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_program_begins_as_what_it_was_seen_to_be() -> Result<()> {
-    draws::judge(|| a_program_is_remembered(&kernels::first()?))
-}
-
-#[test]
-fn a_program_is_remembered_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(a_program_is_remembered))
-}
+figure!(
+    a_program_begins_as_what_it_was_seen_to_be,
+    a_program_is_remembered
+);

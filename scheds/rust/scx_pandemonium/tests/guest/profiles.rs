@@ -13,8 +13,6 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 /// A user that has no privileges.
@@ -119,15 +117,7 @@ fn changes(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_profile_is_changed_while_the_scheduler_runs() -> Result<()> {
-    draws::judge(|| changes(&kernels::first()?))
-}
-
-#[test]
-fn a_profile_is_changed_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(changes))
-}
+figure!(a_profile_is_changed_while_the_scheduler_runs, changes);
 
 #[test]
 fn the_table_of_knobs_is_printed_without_a_scheduler() -> Result<()> {

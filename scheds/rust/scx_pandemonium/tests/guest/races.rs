@@ -19,9 +19,9 @@ use anyhow::{Context, Result};
 use scx_guest::Topology;
 
 use crate::ours::OURS;
+use crate::support::number_of_env;
 use crate::support::work::{set_affinity, set_policy};
 use crate::support::world::seed;
-use crate::support::{kernels, number_of_env};
 
 /// How long, by the guest's clock, which is that of the host.
 const SECONDS_ENV: &str = "SCX_RACES_SECONDS";
@@ -251,13 +251,12 @@ fn happen(kind: &str, pid: i32, tid: i32, nr_cpus: usize, random: &mut Random) -
     }
 }
 
-#[test]
-fn callbacks_that_run_at_the_same_time_lose_no_task() -> Result<()> {
+invariant!(callbacks_that_run_at_the_same_time_lose_no_task, |kernel| {
     let seconds = number_of_env(SECONDS_ENV, SECONDS_DFL)?;
     let topology = number_of_env(TOPOLOGY_ENV, TOPOLOGY_DFL)?;
     let seed = seed()?;
     let told = OURS
-        .world(&kernels::first()?, &topology.to_string())?
+        .world(kernel, &topology.to_string())?
         .with_program("stress-ng")?
         .with_more_time(Duration::from_secs(1) * (seconds + COMING_SECONDS))
         .in_parallel()
@@ -281,4 +280,4 @@ fn callbacks_that_run_at_the_same_time_lose_no_task() -> Result<()> {
         println!("load: {line}");
     }
     told.check_kernel_said_no_more()
-}
+});

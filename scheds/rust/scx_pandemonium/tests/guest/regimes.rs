@@ -8,8 +8,6 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 /// Hogs one after the other on 5 CPUs, and the regime that follows: a fifth of the
@@ -57,10 +55,7 @@ fn regimes(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn each_regime_is_entered_and_left_at_its_boundaries() -> Result<()> {
-    draws::judge(|| regimes(&kernels::first()?))
-}
+figure!(each_regime_is_entered_and_left_at_its_boundaries, regimes);
 
 /// Long after the last change, the load is looked at every other second.
 const CALM_SCRIPT: &str = "\
@@ -75,18 +70,18 @@ fact looks $(($(looks) - before))
 stop INT
 ";
 
-#[test]
-fn a_load_that_stays_is_looked_at_every_other_second() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 2)?.run(CALM_SCRIPT)?;
+figure!(
+    a_load_that_stays_is_looked_at_every_other_second,
+    |kernel| {
+        let told = OURS.flat(kernel, 2)?.run(CALM_SCRIPT)?;
         let nr_looks: u32 = told.one("looks")?;
         println!("{nr_looks} looks in 20 s");
         told.check((9..=11).contains(&nr_looks), || {
             format!("the load was looked at {nr_looks} times in 20 s")
         })?;
         told.check_stops()
-    })
-}
+    }
+);
 
 /// Batch work that sleeps, of three times what two CPUs can do, then nothing.
 const WAITS_SCRIPT: &str = "\
@@ -149,12 +144,7 @@ fn waits(told: &Told) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn turns_are_shorter_while_batch_work_waits_for_long() -> Result<()> {
-    draws::judge(|| waits(&OURS.flat(&kernels::first()?, 2)?.run(WAITS_SCRIPT)?))
-}
-
-#[test]
-fn turns_are_shorter_while_batch_work_waits_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(|kernel| waits(&OURS.flat(kernel, 2)?.run(WAITS_SCRIPT)?)))
-}
+figure!(
+    turns_are_shorter_while_batch_work_waits_for_long,
+    |kernel| waits(&OURS.flat(kernel, 2)?.run(WAITS_SCRIPT)?)
+);

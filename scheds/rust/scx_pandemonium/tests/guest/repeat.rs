@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The same run gives the same figures, to the byte.
 
-use anyhow::Result;
-
 use crate::ours::OURS;
-use crate::support::kernels;
 
 /// A real load, with figures of the scheduler's and of the load's own.
 const SCRIPT: &str = "\
@@ -17,9 +14,8 @@ stop INT
 /// intervals later there are so many.
 const NR_LINES_MIN: usize = 3;
 
-#[test]
-fn two_runs_are_the_same_to_the_byte() -> Result<()> {
-    let world = OURS.flat(&kernels::first()?, 2)?.booted_alone();
+invariant!(two_runs_are_the_same_to_the_byte, |kernel| {
+    let world = OURS.flat(kernel, 2)?.booted_alone();
     let (one, other) = (world.run(SCRIPT)?, world.run(SCRIPT)?);
     let nr_lines = one
         .console
@@ -36,4 +32,4 @@ fn two_runs_are_the_same_to_the_byte() -> Result<()> {
     one.check(one.report == other.report, || {
         "the reports differ".to_owned()
     })
-}
+});

@@ -5,7 +5,6 @@
 use anyhow::Result;
 
 use crate::ours::OURS;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 /// Names that a report must not have: of the machine, of a user, of a task.
@@ -67,30 +66,32 @@ fn check(told: &Told, key: &str, words: &[&str]) -> Result<String> {
     Ok(text)
 }
 
-#[test]
-fn a_report_has_what_is_asked_for_first_and_no_names_of_users() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 2)?.run(SCRIPT)?;
-    told.check_eq("exit codes", told.all::<i32>("code")?, vec![0, 0, 0])?;
-    let report = check(&told, "line", SAID)?;
-    told.check(report.contains(COMM), || {
-        format!("no task {COMM}: {report}")
-    })?;
-    let nameless = check(&told, "nameless", SAID)?;
-    told.check(!nameless.contains(COMM), || {
-        format!("a task is named: {nameless}")
-    })?;
-    let none = "not known: no scx_pandemonium is running";
-    check(&told, "after", &["state disabled", none])?;
-    told.check_eq("dmesg", told.all::<i32>("dmesg_code")?, vec![0, 1])?;
-    let enabled = "sched_ext: BPF scheduler \"pandemonium";
-    let log = check(&told, "dmesg", &[enabled, "unregistered from user space"])?;
-    told.check(log.lines().all(|line| line.starts_with('[')), || {
-        log.clone()
-    })?;
-    check(
-        &told,
-        "nobody",
-        &["scx_pandemonium: reading the kernel's log needs root"],
-    )?;
-    told.check_stops()
-}
+invariant!(
+    a_report_has_what_is_asked_for_first_and_no_names_of_users,
+    |kernel| {
+        let told = OURS.flat(kernel, 2)?.run(SCRIPT)?;
+        told.check_eq("exit codes", told.all::<i32>("code")?, vec![0, 0, 0])?;
+        let report = check(&told, "line", SAID)?;
+        told.check(report.contains(COMM), || {
+            format!("no task {COMM}: {report}")
+        })?;
+        let nameless = check(&told, "nameless", SAID)?;
+        told.check(!nameless.contains(COMM), || {
+            format!("a task is named: {nameless}")
+        })?;
+        let none = "not known: no scx_pandemonium is running";
+        check(&told, "after", &["state disabled", none])?;
+        told.check_eq("dmesg", told.all::<i32>("dmesg_code")?, vec![0, 1])?;
+        let enabled = "sched_ext: BPF scheduler \"pandemonium";
+        let log = check(&told, "dmesg", &[enabled, "unregistered from user space"])?;
+        told.check(log.lines().all(|line| line.starts_with('[')), || {
+            log.clone()
+        })?;
+        check(
+            &told,
+            "nobody",
+            &["scx_pandemonium: reading the kernel's log needs root"],
+        )?;
+        told.check_stops()
+    }
+);

@@ -11,10 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::work::{hog, join, sleep_until, spawn, work};
 
 const LONG_WORK: Duration = Duration::from_millis(8);
@@ -85,8 +84,8 @@ pub fn brief_among_long(words: &[&str]) -> Result<String> {
     Ok(format!("{} {most} {nr}", waits_us[(nr - 1) * 99 / 100]))
 }
 
-fn brief_goes_before_long(nr_cpus: u32, p99_max_us: u64) -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, nr_cpus)?.run(&format!(
+fn brief_goes_before_long(kernel: &Kernel, nr_cpus: u32, p99_max_us: u64) -> Result<()> {
+    let told = OURS.flat(kernel, nr_cpus)?.run(&format!(
         "begin\n\
          for phase in $(seq 0 {}); do\n\
          \tfact waits $(agent brief-among-long $NR_CPUS $phase)\n\
@@ -106,17 +105,14 @@ fn brief_goes_before_long(nr_cpus: u32, p99_max_us: u64) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn brief_bursts_go_before_long_ones_on_2_cpus() -> Result<()> {
-    draws::judge(|| brief_goes_before_long(2, P99_MAX_US))
-}
+figure!(brief_bursts_go_before_long_ones_on_2_cpus, |kernel| {
+    brief_goes_before_long(kernel, 2, P99_MAX_US)
+});
 
-#[test]
-fn brief_bursts_go_before_long_ones_on_4_cpus() -> Result<()> {
-    draws::judge(|| brief_goes_before_long(4, P99_MAX_US))
-}
+figure!(brief_bursts_go_before_long_ones_on_4_cpus, |kernel| {
+    brief_goes_before_long(kernel, 4, P99_MAX_US)
+});
 
-#[test]
-fn brief_bursts_go_before_long_ones_on_8_cpus() -> Result<()> {
-    draws::judge(|| brief_goes_before_long(8, P99_MAX_OF_8_US))
-}
+figure!(brief_bursts_go_before_long_ones_on_8_cpus, |kernel| {
+    brief_goes_before_long(kernel, 8, P99_MAX_OF_8_US)
+});

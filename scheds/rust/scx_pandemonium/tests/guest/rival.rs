@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Only one scheduler can run: a second one waits briefly, then says who is there.
 
-use anyhow::Result;
-
 use crate::ours::OURS;
-use crate::support::kernels;
 
 /// The first one goes 0.5 s after the second one of the last part came, well
 /// within its patience.
@@ -65,41 +62,43 @@ stop INT
 /// The patience of the second one and the time to start and to end.
 const REFUSED_MAX_MS: u64 = 3500;
 
-#[test]
-fn a_second_one_is_refused_and_one_that_leaves_is_waited_for() -> Result<()> {
-    let told = OURS.flat(&kernels::first()?, 2)?.run(SCRIPT)?;
-    told.check_eq("exit code of the second one", told.one("refused_code")?, 1)?;
-    let refused_ms: u64 = told.one("refused_ms")?;
-    println!("refused after {refused_ms} ms");
-    told.check(refused_ms <= REFUSED_MAX_MS, || {
-        format!("the second one needed {refused_ms} ms to give up")
-    })?;
-    let refusal: String = told.one("refusal")?;
-    println!("{refusal}");
-    told.check_eq("lines of refusal", told.one("refusal_lines")?, 1)?;
-    told.always(refusal.contains("pandemonium_6.0.0"), || {
-        format!("the refusal does not name who is there: {refusal}")
-    })?;
-    told.check_eq(
-        "schedulers enabled before and after the refusal",
-        told.all::<u64>("enabled")?,
-        vec![1, 1],
-    )?;
-    for key in ["stats", "second_stats", "winner_stats"] {
-        let stats: serde_json::Value = told.one(key)?;
-        let nr_placed = stats["nr_placed"].as_u64().unwrap_or(0);
-        told.check(nr_placed > 0, || format!("nothing was placed: {stats}"))?;
+invariant!(
+    a_second_one_is_refused_and_one_that_leaves_is_waited_for,
+    |kernel| {
+        let told = OURS.flat(kernel, 2)?.run(SCRIPT)?;
+        told.check_eq("exit code of the second one", told.one("refused_code")?, 1)?;
+        let refused_ms: u64 = told.one("refused_ms")?;
+        println!("refused after {refused_ms} ms");
+        told.check(refused_ms <= REFUSED_MAX_MS, || {
+            format!("the second one needed {refused_ms} ms to give up")
+        })?;
+        let refusal: String = told.one("refusal")?;
+        println!("{refusal}");
+        told.check_eq("lines of refusal", told.one("refusal_lines")?, 1)?;
+        told.always(refusal.contains("pandemonium_6.0.0"), || {
+            format!("the refusal does not name who is there: {refusal}")
+        })?;
+        told.check_eq(
+            "schedulers enabled before and after the refusal",
+            told.all::<u64>("enabled")?,
+            vec![1, 1],
+        )?;
+        for key in ["stats", "second_stats", "winner_stats"] {
+            let stats: serde_json::Value = told.one(key)?;
+            let nr_placed = stats["nr_placed"].as_u64().unwrap_or(0);
+            told.check(nr_placed > 0, || format!("nothing was placed: {stats}"))?;
+        }
+        told.check_eq("exit code of the first one", told.one("first_code")?, 0)?;
+        told.check_eq("schedulers enabled", told.one("enabled_at_last")?, 2)?;
+        let state: String = told.one("twin_state")?;
+        told.check_eq("state of two at once", state.as_str(), "enabled")?;
+        told.check_eq("exit code of the loser", told.one("loser_code")?, 1)?;
+        let loser: String = told.one("loser")?;
+        println!("{loser}");
+        told.always(loser.contains("is running (pandemonium_6.0.0"), || {
+            format!("the loser does not name the winner: {loser}")
+        })?;
+        told.check_eq("enabled by two", told.one("enabled_by_twins")?, 3)?;
+        told.check_stops()
     }
-    told.check_eq("exit code of the first one", told.one("first_code")?, 0)?;
-    told.check_eq("schedulers enabled", told.one("enabled_at_last")?, 2)?;
-    let state: String = told.one("twin_state")?;
-    told.check_eq("state of two at once", state.as_str(), "enabled")?;
-    told.check_eq("exit code of the loser", told.one("loser_code")?, 1)?;
-    let loser: String = told.one("loser")?;
-    println!("{loser}");
-    told.always(loser.contains("is running (pandemonium_6.0.0"), || {
-        format!("the loser does not name the winner: {loser}")
-    })?;
-    told.check_eq("enabled by two", told.one("enabled_by_twins")?, 3)?;
-    told.check_stops()
-}
+);

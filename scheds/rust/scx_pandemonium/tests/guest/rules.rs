@@ -31,12 +31,12 @@ use serde_json::Value;
 
 use crate::agent;
 use crate::ours::{OURS, tasks_of};
+use crate::support::crowd;
 use crate::support::telemetry::Stats;
 use crate::support::told::Told;
 use crate::support::work::{
     act, fork, join, set_idle, set_name, set_nice, sleep_until, spawn, wait_for,
 };
-use crate::support::{crowd, draws, kernels};
 
 /// The agent's request; see support/agent.rs.
 const REQUEST_ENV: &str = "GUEST_AGENT";
@@ -226,10 +226,10 @@ pub fn starters(told: &Told, key: &str) -> Result<Starters> {
     })
 }
 
-#[test]
-fn a_game_that_a_rule_knows_is_in_its_tier_at_its_first_wakeup() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 4)?.run(STARTS_SCRIPT)?;
+figure!(
+    a_game_that_a_rule_knows_is_in_its_tier_at_its_first_wakeup,
+    |kernel| {
+        let told = OURS.flat(kernel, 4)?.run(STARTS_SCRIPT)?;
         let nr = NR_STARTERS as u64;
         let stranger = starters(&told, "stranger")?;
         let games = [starters(&told, "own")?, starters(&told, "wine")?];
@@ -249,8 +249,8 @@ fn a_game_that_a_rule_knows_is_in_its_tier_at_its_first_wakeup() -> Result<()> {
             })?;
         }
         told.check_stops()
-    })
-}
+    }
+);
 
 /// Two hogs on one CPU, one of a program whose weight a rule halves.
 const WEIGHTS_SCRIPT: &str = r#"
@@ -274,24 +274,21 @@ stop INT
 const WEIGHTS_RATIO: f64 = 2.0;
 const WEIGHTS_TOLERANCE: f64 = 0.1;
 
-#[test]
-fn a_program_of_half_the_weight_gets_half_the_time() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 2)?.run(WEIGHTS_SCRIPT)?;
-        let cpu = |key: &str| -> Result<f64> {
-            let members = crowd::check(&told, key, Duration::from_secs(1))?;
-            let cpu: Duration = members.iter().map(|member| member.cpu).sum();
-            println!("{key}: {cpu:?}");
-            Ok(cpu.as_secs_f64())
-        };
-        let ratio = cpu("plain")? / cpu("modest")?;
-        told.check(
-            (ratio / WEIGHTS_RATIO - 1.0).abs() <= WEIGHTS_TOLERANCE,
-            || format!("the ratio is {ratio:.2}, due are {WEIGHTS_RATIO}"),
-        )?;
-        told.check_stops()
-    })
-}
+figure!(a_program_of_half_the_weight_gets_half_the_time, |kernel| {
+    let told = OURS.flat(kernel, 2)?.run(WEIGHTS_SCRIPT)?;
+    let cpu = |key: &str| -> Result<f64> {
+        let members = crowd::check(&told, key, Duration::from_secs(1))?;
+        let cpu: Duration = members.iter().map(|member| member.cpu).sum();
+        println!("{key}: {cpu:?}");
+        Ok(cpu.as_secs_f64())
+    };
+    let ratio = cpu("plain")? / cpu("modest")?;
+    told.check(
+        (ratio / WEIGHTS_RATIO - 1.0).abs() <= WEIGHTS_TOLERANCE,
+        || format!("the ratio is {ratio:.2}, due are {WEIGHTS_RATIO}"),
+    )?;
+    told.check_stops()
+});
 
 const MESSAGE_PERIOD: Duration = Duration::from_millis(1);
 /// Messages until both threads are known.
@@ -381,15 +378,15 @@ done
 const NR_MESSAGES_MIN: u64 = 2_000;
 const MESSAGE_P99_MAX_US: u64 = 200;
 
-#[test]
-fn messages_of_a_service_are_as_fast_with_the_rules_of_a_distribution() -> Result<()> {
-    draws::judge(|| {
+figure!(
+    messages_of_a_service_are_as_fast_with_the_rules_of_a_distribution,
+    |kernel| {
         let mut script = "mkdir -p /tmp/installed\n".to_owned();
         for (name, text) in INSTALLED {
             script += &format!("cat >/tmp/installed/{name} <<'EOF'\n{text}EOF\n");
         }
         script += MESSAGES_SCRIPT;
-        let told = OURS.flat(&kernels::first()?, 4)?.run(&script)?;
+        let told = OURS.flat(kernel, 4)?.run(&script)?;
         for key in ["without", "with"] {
             let [nr, p99_us, longest_us] = told.numbers(key)?;
             println!("{key} rules: {nr} messages, p99 {p99_us} us, longest {longest_us} us");
@@ -401,8 +398,8 @@ fn messages_of_a_service_are_as_fast_with_the_rules_of_a_distribution() -> Resul
             })?;
         }
         told.check_stops()
-    })
-}
+    }
+);
 
 /// Programs that are known to be more than batch work and were niced down, or whose
 /// cgroup is idle. A rule of the user's own is in the directory of the machine's owner.
@@ -449,10 +446,10 @@ const HELD: [(&str, &str, Option<&str>); 6] = [
     ("own_cgroup", "cgroup", Some("is in a cgroup with cpu.idle")),
 ];
 
-#[test]
-fn what_is_held_in_batch_is_named_unless_a_rule_of_the_users_own_goes_before() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 4)?.run(HELD_SCRIPT)?;
+figure!(
+    what_is_held_in_batch_is_named_unless_a_rule_of_the_users_own_goes_before,
+    |kernel| {
+        let told = OURS.flat(kernel, 4)?.run(HELD_SCRIPT)?;
         let list: Value = told.one("list")?;
         let lines: [Vec<String>; 2] = [told.all("note")?, told.all("check")?];
         println!("{lines:#?}");
@@ -480,8 +477,8 @@ fn what_is_held_in_batch_is_named_unless_a_rule_of_the_users_own_goes_before() -
             told.check_eq("programs that are named", lines.len(), nr_named)?;
         }
         told.check_stops()
-    })
-}
+    }
+);
 
 /// A program of a guest, and what it must be found to be.
 struct Row {
@@ -639,12 +636,7 @@ fn programs_are_what_rules_say(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_program_is_what_a_rule_says_whatever_it_does() -> Result<()> {
-    draws::judge(|| programs_are_what_rules_say(&kernels::first()?))
-}
-
-#[test]
-fn a_program_is_what_a_rule_says_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(programs_are_what_rules_say))
-}
+figure!(
+    a_program_is_what_a_rule_says_whatever_it_does,
+    programs_are_what_rules_say
+);

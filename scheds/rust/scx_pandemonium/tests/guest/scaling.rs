@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `--nr-cpus` scales what grows with the number of CPUs, and nothing else.
 
-use anyhow::{Context, Result};
+use anyhow::Context;
 use serde_json::Value;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 
 /// Two hogs for each of two CPUs, each time under a scheduler that takes these for
 /// another number.
@@ -32,10 +30,10 @@ done
 /// third, for 64 nearly all of it.
 const TURNS_RATIO_MIN: f64 = 1.3;
 
-#[test]
-fn a_number_of_cpus_scales_turns_and_leaves_the_cpus() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 2)?.run(SCRIPT)?;
+figure!(
+    a_number_of_cpus_scales_turns_and_leaves_the_cpus,
+    |kernel| {
+        let told = OURS.flat(kernel, 2)?.run(SCRIPT)?;
         let mut turns = Vec::new();
         for scale in ["small", "plain", "large"] {
             let found: Value = told.one(scale)?;
@@ -54,5 +52,5 @@ fn a_number_of_cpus_scales_turns_and_leaves_the_cpus() -> Result<()> {
             })?;
         }
         told.check_stops()
-    })
-}
+    }
+);

@@ -7,8 +7,6 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 const MEMORY_MIB: u32 = 256;
@@ -132,12 +130,6 @@ fn goes_on(kernel: &Kernel, can_hibernate: bool) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_machine_short_of_memory_ids_and_cpus_is_served() -> Result<()> {
-    draws::judge(|| goes_on(&kernels::first()?, true))
-}
-
-#[test]
-fn a_machine_short_of_memory_ids_and_cpus_is_served_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(|kernel| goes_on(kernel, false)))
-}
+figure!(a_machine_short_of_memory_ids_and_cpus_is_served, |kernel| {
+    goes_on(kernel, true)
+});

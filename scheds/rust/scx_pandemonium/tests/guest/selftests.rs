@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
+use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::kernels;
 use crate::support::skip;
 
 const PROGRAM: &str = "test_cpu";
@@ -70,7 +70,7 @@ fn without_repeats(lines: &[String]) -> Vec<&str> {
     lines.filter(|&line| seen.insert(line)).collect()
 }
 
-fn judged(nr_cpus: u32, expected: BTreeMap<&str, Verdict>) -> Result<()> {
+fn judged(kernel: &Kernel, nr_cpus: u32, expected: BTreeMap<&str, Verdict>) -> Result<()> {
     let program = scx_guest::selftests_dir()?.join(PROGRAM);
     if !program.is_file() {
         skip("no selftests of the kernel, which `cargo xtask test` builds");
@@ -78,7 +78,7 @@ fn judged(nr_cpus: u32, expected: BTreeMap<&str, Verdict>) -> Result<()> {
     }
     let program = program.to_str().context("a path that is no text")?;
     let told = OURS
-        .flat(&kernels::first()?, nr_cpus)?
+        .flat(kernel, nr_cpus)?
         .with_program(program)?
         .run(SCRIPT)?;
     let lines: Vec<String> = told.all("selftest")?;
@@ -95,14 +95,12 @@ fn judged(nr_cpus: u32, expected: BTreeMap<&str, Verdict>) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn the_kernels_own_tests_of_weights_pass_on_2_cpus() -> Result<()> {
+invariant!(the_kernels_own_tests_of_weights_pass_on_2_cpus, |kernel| {
     let on_2 = |&(name, verdict, _)| (name, verdict);
-    judged(2, EXPECTED.iter().map(on_2).collect())
-}
+    judged(kernel, 2, EXPECTED.iter().map(on_2).collect())
+});
 
-#[test]
-fn the_kernels_own_tests_of_weights_pass_on_4_cpus() -> Result<()> {
+invariant!(the_kernels_own_tests_of_weights_pass_on_4_cpus, |kernel| {
     let on_4 = |&(name, _, verdict)| (name, verdict);
-    judged(4, EXPECTED.iter().map(on_4).collect())
-}
+    judged(kernel, 4, EXPECTED.iter().map(on_4).collect())
+});

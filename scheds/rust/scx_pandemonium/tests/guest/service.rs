@@ -17,7 +17,6 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::sandbox::drop_capability;
-use crate::support::kernels;
 
 /// From the directory of the package.
 const UNIT: &str = "../../../services/scx_pandemonium.service.in";
@@ -173,12 +172,8 @@ fn a_question_to_the_loader_stops_no_service() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn the_capabilities_of_the_service_are_enough_and_needed() -> Result<()> {
-    runs(&kernels::first()?)
-}
-
-#[test]
-fn the_capabilities_of_the_service_are_enough_on_the_second_kernel() -> Result<()> {
-    kernels::on_second(runs)
-}
+invariant!(
+    the_capabilities_of_the_service_are_enough_and_needed,
+    [lts, newest],
+    runs
+);

@@ -9,8 +9,6 @@ use serde_json::Value;
 
 use crate::ours::OURS;
 use crate::support::crowd;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 use crate::waits::STARVED_MAX;
 
@@ -65,8 +63,8 @@ pub fn bench(kernel: &Kernel, topology: &str, before: &str, scenarios: &str) -> 
         .run(&format!("begin\n{before}SCENARIOS='{scenarios}'\n{SCRIPT}"))
 }
 
-fn run(topology: &str, scenarios: &str) -> Result<Told> {
-    bench(&kernels::first()?, topology, "", scenarios)
+fn run(kernel: &Kernel, topology: &str, scenarios: &str) -> Result<Told> {
+    bench(kernel, topology, "", scenarios)
 }
 
 fn check_nice(told: &Told) -> Result<()> {
@@ -76,25 +74,22 @@ fn check_nice(told: &Told) -> Result<()> {
     })
 }
 
-#[test]
-fn nice_hogs_and_wakeups_get_their_due_on_2_cpus() -> Result<()> {
-    draws::judge(|| {
-        let told = run("1x1x2x1", "nice,flood,saturation")?;
-        let share_pct = metric(&told, "flood", "share")?;
-        let wake_p99_ms = metric(&told, "saturation", "wake_p99")?;
-        check_nice(&told)?;
-        told.check(share_pct >= FLOOD_SHARE_MIN_PCT, || {
-            format!("hogs got {share_pct:.1}% beside sleepers, not {FLOOD_SHARE_MIN_PCT}%")
-        })?;
-        told.check(wake_p99_ms <= SATURATION_P99_MAX_MS, || {
-            format!("wakeups waited {wake_p99_ms} ms (p99), more than {SATURATION_P99_MAX_MS}")
-        })?;
-        told.check_stops()
-    })
-}
+figure!(nice_hogs_and_wakeups_get_their_due_on_2_cpus, |kernel| {
+    let told = run(kernel, "1x1x2x1", "nice,flood,saturation")?;
+    let share_pct = metric(&told, "flood", "share")?;
+    let wake_p99_ms = metric(&told, "saturation", "wake_p99")?;
+    check_nice(&told)?;
+    told.check(share_pct >= FLOOD_SHARE_MIN_PCT, || {
+        format!("hogs got {share_pct:.1}% beside sleepers, not {FLOOD_SHARE_MIN_PCT}%")
+    })?;
+    told.check(wake_p99_ms <= SATURATION_P99_MAX_MS, || {
+        format!("wakeups waited {wake_p99_ms} ms (p99), more than {SATURATION_P99_MAX_MS}")
+    })?;
+    told.check_stops()
+});
 
-fn check_across_domains(topology: &str) -> Result<()> {
-    let told = run(topology, "nice,fair")?;
+fn check_across_domains(kernel: &Kernel, topology: &str) -> Result<()> {
+    let told = run(kernel, topology, "nice,fair")?;
     let spread_pct = metric(&told, "fair", "spread")?;
     check_nice(&told)?;
     told.check(spread_pct <= SPREAD_MAX_PCT, || {
@@ -103,17 +98,17 @@ fn check_across_domains(topology: &str) -> Result<()> {
     told.check_stops()
 }
 
-/// Two LLC domains, each with a node of its own, and cores of two threads.
-#[test]
-fn equal_hogs_and_nice_ones_get_their_due_across_two_domains() -> Result<()> {
-    draws::judge(|| check_across_domains("2x1x2x2"))
-}
+// Two LLC domains, each with a node of its own, and cores of two threads.
+figure!(
+    equal_hogs_and_nice_ones_get_their_due_across_two_domains,
+    |kernel| check_across_domains(kernel, "2x1x2x2")
+);
 
-/// More CPUs below one cache than a domain holds.
-#[test]
-fn equal_hogs_and_nice_ones_get_their_due_across_the_parts_of_a_cache() -> Result<()> {
-    draws::judge(|| check_across_domains("1x1x18x1"))
-}
+// More CPUs below one cache than a domain holds.
+figure!(
+    equal_hogs_and_nice_ones_get_their_due_across_the_parts_of_a_cache,
+    |kernel| check_across_domains(kernel, "1x1x18x1")
+);
 
 /// Hogs on one CPU, three pairs of them one after the other.
 const PAIRS_SCRIPT: &str = "\
@@ -137,10 +132,10 @@ const LESSER_TOLERANCE_MS: f64 = 10.0;
 /// and what keeps it from being starved.
 const IDLE_MAX_MS: u128 = 18;
 
-#[test]
-fn hogs_of_the_greatest_and_least_weights_get_their_due() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 1)?.run(PAIRS_SCRIPT)?;
+figure!(
+    hogs_of_the_greatest_and_least_weights_get_their_due,
+    |kernel| {
+        let told = OURS.flat(kernel, 1)?.run(PAIRS_SCRIPT)?;
         for (name, part) in LESSER_DUE {
             let members = crowd::check(&told, name, STARVED_MAX)?;
             let ms = |member: &crowd::Member| member.cpu.as_secs_f64() * 1e3;
@@ -157,8 +152,8 @@ fn hogs_of_the_greatest_and_least_weights_get_their_due() -> Result<()> {
             format!("a hog of SCHED_IDLE got {idle_ms} ms, more than {IDLE_MAX_MS}")
         })?;
         told.check_stops()
-    })
-}
+    }
+);
 
 /// Runs of `nice` below: hogs that have just woken are owed most.
 const NR_RUNS: usize = 20;
@@ -176,27 +171,24 @@ done
 stop INT
 ";
 
-/// A domain in which a hog is owed time has as much to do as any: else the other one
-/// takes more from it, and niced hogs that are left alone there run up a debt.
-#[test]
-fn niced_hogs_run_up_no_debt_across_two_domains() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS
-            .world(&kernels::first()?, "2x1x2x2")?
-            .with_workspace_program("scx_bench")?
-            .run(&format!(
-                "begin\nNR_RUNS={NR_RUNS} RUN_SECONDS={RUN_SECONDS}\n{RUNS}"
-            ))?;
-        let gaps_ms = told
-            .all::<Value>("bench")?
-            .iter()
-            .map(|bench| metric_of(bench, "nice", "gap"))
-            .collect::<Result<Vec<f64>>>()?;
-        told.check_eq("runs", gaps_ms.len(), NR_RUNS)?;
-        let mean_ms = gaps_ms.iter().sum::<f64>() / gaps_ms.len() as f64;
-        told.check(mean_ms <= NICED_GAP_MAX_MS, || {
-            format!("a hog of nice 10 waited up to {mean_ms:.1} ms, more than {NICED_GAP_MAX_MS}")
-        })?;
-        told.check_stops()
-    })
-}
+// A domain in which a hog is owed time has as much to do as any: else the other one
+// takes more from it, and niced hogs that are left alone there run up a debt.
+figure!(niced_hogs_run_up_no_debt_across_two_domains, |kernel| {
+    let told = OURS
+        .world(kernel, "2x1x2x2")?
+        .with_workspace_program("scx_bench")?
+        .run(&format!(
+            "begin\nNR_RUNS={NR_RUNS} RUN_SECONDS={RUN_SECONDS}\n{RUNS}"
+        ))?;
+    let gaps_ms = told
+        .all::<Value>("bench")?
+        .iter()
+        .map(|bench| metric_of(bench, "nice", "gap"))
+        .collect::<Result<Vec<f64>>>()?;
+    told.check_eq("runs", gaps_ms.len(), NR_RUNS)?;
+    let mean_ms = gaps_ms.iter().sum::<f64>() / gaps_ms.len() as f64;
+    told.check(mean_ms <= NICED_GAP_MAX_MS, || {
+        format!("a hog of nice 10 waited up to {mean_ms:.1} ms, more than {NICED_GAP_MAX_MS}")
+    })?;
+    told.check_stops()
+});

@@ -8,11 +8,9 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
-
 use crate::ours::OURS;
 use crate::stats::Found;
-use crate::support::{draws, kernels, number_of_env};
+use crate::support::number_of_env;
 
 /// How long, by the guest's clock.
 const SECONDS_ENV: &str = "SCX_SOAK_SECONDS";
@@ -78,41 +76,38 @@ const NR_FORKS_MIN: u64 = 50;
 /// The scheduler's memory may grow by so much while it schedules.
 const GROWTH_MAX_KIB: u64 = 1024;
 
-#[test]
-fn soak_of_stress_forks_affinities_and_hotplug() -> Result<()> {
-    draws::judge(|| {
-        let seconds = number_of_env(SECONDS_ENV, SECONDS_DFL)?;
-        let told = OURS
-            .flat(&kernels::first()?, NR_CPUS)?
-            .with_program("stress-ng")?
-            .with_more_time(Duration::from_secs(1) * seconds * WALL_FACTOR)
-            .run(&format!("SECONDS={seconds}\n{SCRIPT}"))?;
+figure!(soak_of_stress_forks_affinities_and_hotplug, |kernel| {
+    let seconds = number_of_env(SECONDS_ENV, SECONDS_DFL)?;
+    let told = OURS
+        .flat(kernel, NR_CPUS)?
+        .with_program("stress-ng")?
+        .with_more_time(Duration::from_secs(1) * seconds * WALL_FACTOR)
+        .run(&format!("SECONDS={seconds}\n{SCRIPT}"))?;
 
-        let nr_cycles: u64 = told.one("nr_cycles")?;
-        println!("{nr_cycles} cycles");
-        for line in told.all::<String>("stress")? {
-            println!("{line}");
-        }
-        told.check_eq("exit code of stress-ng", told.one("stress_code")?, 0)?;
-        let nr_forks: u64 = told.one("nr_forks")?;
-        println!("{nr_forks} forks");
-        let nr_forks_min = NR_FORKS_MIN * u64::from(seconds);
-        told.check(nr_forks >= nr_forks_min, || {
-            format!("stress-ng came to {nr_forks} forks, not {nr_forks_min}")
-        })?;
-        // Attached once: it did not leave and come back either.
-        told.check_eq("schedulers enabled", told.one("enabled")?, 1)?;
-        told.check_load(GAP_MAX_MS)?;
-        let found = told.one("books")?;
-        let found = Found { told: &told, found };
-        found.check_books(NR_CPUS.into(), NR_TASKS_MAX)?;
-        let memory_kib: Vec<u64> = told.all("memory_kib")?;
-        println!("memory of the scheduler in KiB: {memory_kib:?}");
-        told.check(
-            memory_kib.last() <= memory_kib.first().map(|kib| kib + GROWTH_MAX_KIB).as_ref(),
-            || format!("the scheduler's memory grew: {memory_kib:?} KiB"),
-        )?;
-        told.check_stops()?;
-        told.check_kernel_said_no_more()
-    })
-}
+    let nr_cycles: u64 = told.one("nr_cycles")?;
+    println!("{nr_cycles} cycles");
+    for line in told.all::<String>("stress")? {
+        println!("{line}");
+    }
+    told.check_eq("exit code of stress-ng", told.one("stress_code")?, 0)?;
+    let nr_forks: u64 = told.one("nr_forks")?;
+    println!("{nr_forks} forks");
+    let nr_forks_min = NR_FORKS_MIN * u64::from(seconds);
+    told.check(nr_forks >= nr_forks_min, || {
+        format!("stress-ng came to {nr_forks} forks, not {nr_forks_min}")
+    })?;
+    // Attached once: it did not leave and come back either.
+    told.check_eq("schedulers enabled", told.one("enabled")?, 1)?;
+    told.check_load(GAP_MAX_MS)?;
+    let found = told.one("books")?;
+    let found = Found { told: &told, found };
+    found.check_books(NR_CPUS.into(), NR_TASKS_MAX)?;
+    let memory_kib: Vec<u64> = told.all("memory_kib")?;
+    println!("memory of the scheduler in KiB: {memory_kib:?}");
+    told.check(
+        memory_kib.last() <= memory_kib.first().map(|kib| kib + GROWTH_MAX_KIB).as_ref(),
+        || format!("the scheduler's memory grew: {memory_kib:?} KiB"),
+    )?;
+    told.check_stops()?;
+    told.check_kernel_said_no_more()
+});

@@ -2,10 +2,7 @@
 //! A task that cannot run ends the scheduler with an error and a report that a
 //! person can read.
 
-use anyhow::Result;
-
 use crate::ours::OURS;
-use crate::support::kernels;
 
 /// Real-time work that never ends holds CPU 1, and nothing takes its bandwidth
 /// away; a normal task that may run nowhere else waits behind it. The kernel's
@@ -54,10 +51,9 @@ const WANTED: &[&[&str]] = &[
 /// How an error of the program begins; there is one such line, the last.
 const LAST: &str = "scx_pandemonium: ";
 
-#[test]
-fn a_stall_ends_with_an_error_and_a_readable_dump() -> Result<()> {
+invariant!(a_stall_ends_with_an_error_and_a_readable_dump, |kernel| {
     let told = OURS
-        .flat(&kernels::first()?, 2)?
+        .flat(kernel, 2)?
         .with_program("chrt")?
         .allow_scx_error()
         .run(&format!("DUMP_LEN={DUMP_LEN}\n{SCRIPT}"))?;
@@ -82,4 +78,4 @@ fn a_stall_ends_with_an_error_and_a_readable_dump() -> Result<()> {
     told.check(last.starts_with(LAST) && last.contains("stall"), || {
         format!("the last line does not say why: {last}")
     })
-}
+});

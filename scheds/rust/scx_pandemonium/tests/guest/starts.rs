@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, ensure};
 
 use crate::ours::OURS;
 use crate::stop;
-use crate::support::{draws, kernels, number_of_env};
+use crate::support::number_of_env;
 
 /// How many starts; the least of them sees each kind of end.
 const STARTS_ENV: &str = "SCX_STARTS";
@@ -62,35 +62,32 @@ const WALL: Duration = Duration::from_secs(40);
 /// What the kernel holds may grow by so much: its caches fill.
 const GROWTH_MAX_KIB: u64 = 1024;
 
-#[test]
-fn many_starts_and_ends_leave_nothing_behind() -> Result<()> {
-    draws::judge(|| {
-        let nr_starts = number_of_env(STARTS_ENV, STARTS_DFL)?;
-        ensure!(
-            nr_starts >= STARTS_MIN,
-            "{STARTS_ENV}={nr_starts}: at least {STARTS_MIN} see each kind of end"
-        );
-        let told = OURS
-            .flat(&kernels::first()?, 2)?
-            .with_more_time(WALL * nr_starts)
-            .run(&format!("STARTS={nr_starts}\n{SCRIPT}"))?;
-        told.check_eq("schedulers enabled", told.one("enabled")?, nr_starts)?;
-        stop::check_stops(&told)?;
-        stop::check_kills(&told)?;
-        let objects: Vec<String> = told.all("objects")?;
-        let kernel_kib: Vec<u64> = told.all("kernel_kib")?;
-        println!("BPF objects {objects:?}, memory of the kernel in KiB {kernel_kib:?}");
-        // A BTF may go later than what it describes.
-        let but_btfs = |objects: &String| objects.rsplit_once(' ').map(|(most, _)| most.to_owned());
-        let (first, last) = (objects.first(), objects.last());
-        told.check_eq(
-            "programs, maps and links",
-            last.and_then(but_btfs).context("no objects")?,
-            first.and_then(but_btfs).context("no objects")?,
-        )?;
-        told.check(
-            kernel_kib.last() <= kernel_kib.first().map(|kib| kib + GROWTH_MAX_KIB).as_ref(),
-            || format!("the kernel's memory grew: {kernel_kib:?} KiB"),
-        )
-    })
-}
+figure!(many_starts_and_ends_leave_nothing_behind, |kernel| {
+    let nr_starts = number_of_env(STARTS_ENV, STARTS_DFL)?;
+    ensure!(
+        nr_starts >= STARTS_MIN,
+        "{STARTS_ENV}={nr_starts}: at least {STARTS_MIN} see each kind of end"
+    );
+    let told = OURS
+        .flat(kernel, 2)?
+        .with_more_time(WALL * nr_starts)
+        .run(&format!("STARTS={nr_starts}\n{SCRIPT}"))?;
+    told.check_eq("schedulers enabled", told.one("enabled")?, nr_starts)?;
+    stop::check_stops(&told)?;
+    stop::check_kills(&told)?;
+    let objects: Vec<String> = told.all("objects")?;
+    let kernel_kib: Vec<u64> = told.all("kernel_kib")?;
+    println!("BPF objects {objects:?}, memory of the kernel in KiB {kernel_kib:?}");
+    // A BTF may go later than what it describes.
+    let but_btfs = |objects: &String| objects.rsplit_once(' ').map(|(most, _)| most.to_owned());
+    let (first, last) = (objects.first(), objects.last());
+    told.check_eq(
+        "programs, maps and links",
+        last.and_then(but_btfs).context("no objects")?,
+        first.and_then(but_btfs).context("no objects")?,
+    )?;
+    told.check(
+        kernel_kib.last() <= kernel_kib.first().map(|kib| kib + GROWTH_MAX_KIB).as_ref(),
+        || format!("the kernel's memory grew: {kernel_kib:?} KiB"),
+    )
+});

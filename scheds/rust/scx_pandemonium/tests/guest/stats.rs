@@ -7,7 +7,6 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::{OURS, check_victims};
-use crate::support::kernels;
 use crate::support::told::Told;
 
 /// How often the known task sleeps.
@@ -150,32 +149,34 @@ impl Found<'_> {
     }
 }
 
-#[test]
-fn the_telemetry_agrees_with_the_counts_of_the_kernel() -> Result<()> {
-    let script = format!(
-        "NR_SLEEPS={NR_SLEEPS}\n\
+invariant!(
+    the_telemetry_agrees_with_the_counts_of_the_kernel,
+    |kernel| {
+        let script = format!(
+            "NR_SLEEPS={NR_SLEEPS}\n\
          agent_on_cpu_1() {{ (taskset -p 2 $(sh -c 'echo $PPID') >/dev/null && agent \"$@\") }}\n\
          {SCRIPT}"
-    );
-    let told = OURS.flat(&kernels::first()?, 2)?.run(&script)?;
-    for key in ["free", "pinned"] {
-        let found = told.one(key)?;
-        let found = Found { told: &told, found };
-        found.check()?;
-        if key == "pinned" {
-            let nr_own = found.count("nr_own")? + found.count("nr_preempt")?;
-            told.check(nr_own >= NR_SLEEPS, || {
-                format!("a pinned task slept {NR_SLEEPS} times, {nr_own} were placed as pinned")
-            })?;
+        );
+        let told = OURS.flat(kernel, 2)?.run(&script)?;
+        for key in ["free", "pinned"] {
+            let found = told.one(key)?;
+            let found = Found { told: &told, found };
+            found.check()?;
+            if key == "pinned" {
+                let nr_own = found.count("nr_own")? + found.count("nr_preempt")?;
+                told.check(nr_own >= NR_SLEEPS, || {
+                    format!("a pinned task slept {NR_SLEEPS} times, {nr_own} were placed as pinned")
+                })?;
+            }
         }
+        told.check_eq("exit code of the monitor", told.one("monitor_code")?, 0)?;
+        let nr_lines: u64 = told.one("monitor_lines")?;
+        told.check(nr_lines >= 2, || {
+            format!("the monitor printed {nr_lines} lines")
+        })?;
+        told.check_stops()
     }
-    told.check_eq("exit code of the monitor", told.one("monitor_code")?, 0)?;
-    let nr_lines: u64 = told.one("monitor_lines")?;
-    told.check(nr_lines >= 2, || {
-        format!("the monitor printed {nr_lines} lines")
-    })?;
-    told.check_stops()
-}
+);
 
 /// Tasks that wake beside hogs: the tier that their telemetry is of, their number, how
 /// often they wake and how long they work then, in us, which makes them that.
@@ -250,15 +251,11 @@ fn waits_are_true(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn waits_are_those_that_the_kernel_traces() -> Result<()> {
-    waits_are_true(&kernels::first()?)
-}
-
-#[test]
-fn waits_are_those_that_the_second_kernel_traces() -> Result<()> {
-    kernels::on_second(waits_are_true)
-}
+invariant!(
+    waits_are_those_that_the_kernel_traces,
+    [lts, oldest, newest],
+    waits_are_true
+);
 
 const NR_CPUS: u32 = 4;
 
@@ -284,11 +281,8 @@ const NR_TASKS_MAX: u64 = 9 * NR_CPUS as u64 + 20;
 /// queued and at once found to be the next does not switch.
 const UNCOUNTED_MAX_PCT: u64 = 2;
 
-#[test]
-fn the_books_balance_under_load() -> Result<()> {
-    let told = OURS
-        .world(&kernels::first()?, LOADED_TOPOLOGY)?
-        .run(LOADED_SCRIPT)?;
+invariant!(the_books_balance_under_load, |kernel| {
+    let told = OURS.world(kernel, LOADED_TOPOLOGY)?.run(LOADED_SCRIPT)?;
     let found = told.one("books")?;
     println!("{found}");
     let found = Found { told: &told, found };
@@ -297,4 +291,4 @@ fn the_books_balance_under_load() -> Result<()> {
         format!("{nr_left} queued tasks were not taken from the queues")
     })?;
     told.check_stops()
-}
+});

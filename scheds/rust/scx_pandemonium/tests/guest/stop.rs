@@ -5,8 +5,6 @@ use anyhow::Result;
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 /// The first is stopped while it loads. The hogs keep every CPU busy while the second stop has to be done.
@@ -71,12 +69,8 @@ pub fn check_kills(told: &Told) -> Result<()> {
     })
 }
 
-#[test]
-fn sigint_sigterm_and_sigkill_give_the_kernel_back() -> Result<()> {
-    draws::judge(|| ends_well(&kernels::first()?))
-}
-
-#[test]
-fn sigint_sigterm_and_sigkill_give_the_second_kernel_back() -> Result<()> {
-    draws::judge(|| kernels::on_second(ends_well))
-}
+figure!(
+    sigint_sigterm_and_sigkill_give_the_kernel_back,
+    [lts, oldest, newest],
+    ends_well
+);

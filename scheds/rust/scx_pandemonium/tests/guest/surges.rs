@@ -7,8 +7,6 @@ use scx_guest::Kernel;
 use serde_json::Value;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 
 const SCRIPT: &str = "\
 begin
@@ -56,12 +54,7 @@ fn notices(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_fork_storm_is_a_surge_and_what_woke_twice_in_it_is_batch() -> Result<()> {
-    draws::judge(|| notices(&kernels::first()?))
-}
-
-#[test]
-fn a_fork_storm_is_a_surge_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(notices))
-}
+figure!(
+    a_fork_storm_is_a_surge_and_what_woke_twice_in_it_is_batch,
+    notices
+);

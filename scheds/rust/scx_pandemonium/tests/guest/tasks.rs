@@ -10,8 +10,6 @@ use serde_json::Value;
 
 use crate::ours::{OURS, tasks_of};
 use crate::roles::{FRESH_HOG_MAX, PAIR, ROLES};
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 
 /// CPUs enough that no role waits long for one: what they use is about four.
@@ -243,15 +241,7 @@ fn lists(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn every_task_is_what_it_behaves_like() -> Result<()> {
-    draws::judge(|| lists(&kernels::first()?))
-}
-
-#[test]
-fn every_task_is_what_it_behaves_like_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(lists))
-}
+figure!(every_task_is_what_it_behaves_like, lists);
 
 /// Two hogs, in cgroups of which one has three times the weight of the other.
 const GROUPS_SCRIPT: &str = "\
@@ -278,27 +268,24 @@ stop INT
 const LESSER_PCT: std::ops::RangeInclusive<f64> = 49.0..=95.0;
 const GREATER_PCT: std::ops::RangeInclusive<f64> = 149.0..=285.0;
 
-#[test]
-fn the_list_says_what_a_cgroup_makes_of_a_weight() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 2)?.run(GROUPS_SCRIPT)?;
-        let list: Value = told.one("groups")?;
-        let tasks = tasks_of(&list)?;
-        told.check(
-            tasks.is_sorted_by(|a, b| a["group_pct"].as_f64() >= b["group_pct"].as_f64()),
-            || format!("not in order: {tasks:?}"),
-        )?;
-        for (key, expected) in [("hog_100", LESSER_PCT), ("hog_300", GREATER_PCT)] {
-            let pid: i64 = told.one(key)?;
-            let hog = tasks.iter().find(|task| task["pid"] == pid);
-            let hog = hog.with_context(|| format!("{key} is not listed"))?;
-            println!("{key}: {hog}");
-            let group_pct = hog["group_pct"].as_f64().unwrap_or_default();
-            told.check(expected.contains(&group_pct), || {
-                format!("{key} has {group_pct}% of its weight, not {expected:?}")
-            })?;
-            told.check_eq("boost of a hog", hog["boost_pct"].as_f64(), Some(100.0))?;
-        }
-        told.check_stops()
-    })
-}
+figure!(the_list_says_what_a_cgroup_makes_of_a_weight, |kernel| {
+    let told = OURS.flat(kernel, 2)?.run(GROUPS_SCRIPT)?;
+    let list: Value = told.one("groups")?;
+    let tasks = tasks_of(&list)?;
+    told.check(
+        tasks.is_sorted_by(|a, b| a["group_pct"].as_f64() >= b["group_pct"].as_f64()),
+        || format!("not in order: {tasks:?}"),
+    )?;
+    for (key, expected) in [("hog_100", LESSER_PCT), ("hog_300", GREATER_PCT)] {
+        let pid: i64 = told.one(key)?;
+        let hog = tasks.iter().find(|task| task["pid"] == pid);
+        let hog = hog.with_context(|| format!("{key} is not listed"))?;
+        println!("{key}: {hog}");
+        let group_pct = hog["group_pct"].as_f64().unwrap_or_default();
+        told.check(expected.contains(&group_pct), || {
+            format!("{key} has {group_pct}% of its weight, not {expected:?}")
+        })?;
+        told.check_eq("boost of a hog", hog["boost_pct"].as_f64(), Some(100.0))?;
+    }
+    told.check_stops()
+});

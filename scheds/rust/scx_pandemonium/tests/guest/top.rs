@@ -14,8 +14,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 
 /// Runs `top` of a program on a terminal of 100x30, then `stty`, and does one step
 /// after the other: `wait` some ms, `type` letters, `enter`, `size` to columns and
@@ -137,10 +135,10 @@ struct Screen {
     hidden: bool,
 }
 
-#[test]
-fn a_live_screen_shows_the_scheduler_and_leaves_the_terminal_as_it_was() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 2)?.run(SCRIPT)?;
+figure!(
+    a_live_screen_shows_the_scheduler_and_leaves_the_terminal_as_it_was,
+    |kernel| {
+        let told = OURS.flat(kernel, 2)?.run(SCRIPT)?;
         let refused: String = told.one("refused")?;
         told.check(
             refused.starts_with("1 ") && refused.contains("needs a terminal"),
@@ -171,5 +169,5 @@ fn a_live_screen_shows_the_scheduler_and_leaves_the_terminal_as_it_was() -> Resu
         told.check(!last.alternate && !last.hidden, || {
             "the screen before is not back, or the cursor".to_owned()
         })
-    })
-}
+    }
+);

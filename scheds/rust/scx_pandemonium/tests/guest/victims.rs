@@ -8,11 +8,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use scx_guest::Kernel;
 
 use crate::idle::{ALL_CPUS, check_share, this_cpu};
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::work::{join, set_affinity, sleep_until, spawn, spin_until};
 
 /// The period of the task that works first, and its work in each: so that it is latency
@@ -74,13 +73,20 @@ pub fn latecomer(words: &[&str]) -> Result<String> {
 
 /// Run it on `topology` beside a hog on each of the CPUs `hogs` and a task that works
 /// `first`, the scheduler with `args`. It then is on CPUs `of`.
-fn goes_to(topology: &str, args: &str, first: &str, hogs: &[u32], of: &[usize]) -> Result<()> {
+fn goes_to(
+    kernel: &Kernel,
+    topology: &str,
+    args: &str,
+    first: &str,
+    hogs: &[u32],
+    of: &[usize],
+) -> Result<()> {
     let hogs: String = hogs
         .iter()
         .map(|cpu| format!("taskset {:x} guest-hog &\nhogs=\"$hogs $!\"\n", 1 << cpu))
         .collect();
     let told = OURS
-        .world(&kernels::first()?, topology)?
+        .world(kernel, topology)?
         .with_program("taskset")?
         .run(&format!(
             "begin {args}\nhogs=\n{hogs}fact rounds $(agent latecomer 100 {first})\nkill $hogs\nstop INT\n"
@@ -89,26 +95,41 @@ fn goes_to(topology: &str, args: &str, first: &str, hogs: &[u32], of: &[usize]) 
     told.check_stops()
 }
 
-/// Two cores of two threads.
-#[test]
-fn the_victim_is_not_on_a_core_that_serves_latency_critical_work() -> Result<()> {
-    draws::judge(|| goes_to("1x1x2x2", "", LAT_CRITICAL, &[1, 2, 3], &[2, 3]))
-}
+// Two cores of two threads.
+figure!(
+    the_victim_is_not_on_a_core_that_serves_latency_critical_work,
+    |kernel| goes_to(kernel, "1x1x2x2", "", LAT_CRITICAL, &[1, 2, 3], &[2, 3])
+);
 
-/// Two CPUs, of which the last one of the task that wakes runs a frame.
-#[test]
-fn the_victim_is_batch_work_wherever_it_runs() -> Result<()> {
-    draws::judge(|| goes_to("1x1x2x1", "", INTERACTIVE, &[1], &[1]))
-}
+// Two CPUs, of which the last one of the task that wakes runs a frame.
+figure!(the_victim_is_batch_work_wherever_it_runs, |kernel| goes_to(
+    kernel,
+    "1x1x2x1",
+    "",
+    INTERACTIVE,
+    &[1],
+    &[1]
+));
 
-/// Two domains of one CPU.
-#[test]
-fn a_victim_is_found_in_another_domain() -> Result<()> {
-    draws::judge(|| goes_to("1x2x1x1", "", LAT_CRITICAL, &[1], &[1]))
-}
+// Two domains of one CPU.
+figure!(a_victim_is_found_in_another_domain, |kernel| goes_to(
+    kernel,
+    "1x2x1x1",
+    "",
+    LAT_CRITICAL,
+    &[1],
+    &[1]
+));
 
-/// Two domains of two CPUs; those of the other are idle.
-#[test]
-fn no_latency_critical_task_waits_for_its_llc() -> Result<()> {
-    draws::judge(|| goes_to("1x2x2x1", "--affinity strong", LAT_CRITICAL, &[1], &[2, 3]))
-}
+// Two domains of two CPUs; those of the other are idle.
+figure!(
+    no_latency_critical_task_waits_for_its_llc,
+    |kernel| goes_to(
+        kernel,
+        "1x2x2x1",
+        "--affinity strong",
+        LAT_CRITICAL,
+        &[1],
+        &[2, 3]
+    )
+);

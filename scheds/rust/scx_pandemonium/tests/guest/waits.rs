@@ -18,8 +18,6 @@ use scx_guest::Kernel;
 
 use crate::ours::OURS;
 use crate::support::crowd;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::trace::WaitTrace;
 use crate::support::work::{hog, join, set_affinity, spawn};
 
@@ -182,52 +180,42 @@ fn no_weight_starves(kernel: &Kernel, nr_cpus: u32, script: &str) -> Result<()> 
     told.check_stops()
 }
 
-#[test]
-fn no_task_is_starved_by_weights() -> Result<()> {
-    draws::judge(|| no_weight_starves(&kernels::first()?, 1, STARVED_SCRIPT))
-}
+figure!(no_task_is_starved_by_weights, |kernel| no_weight_starves(
+    kernel,
+    1,
+    STARVED_SCRIPT
+));
 
-#[test]
-fn no_task_is_starved_by_weights_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(|kernel| no_weight_starves(kernel, 1, STARVED_SCRIPT)))
-}
+figure!(no_task_is_starved_while_its_nice_level_changes, |kernel| {
+    let told = OURS
+        .flat(kernel, 1)?
+        .with_program("chrt")?
+        .run(CHANGED_SCRIPT)?;
+    let nr_changed: u32 = told.one("nr_changed")?;
+    println!("changes: {nr_changed}");
+    told.check(nr_changed >= CHANGED_MIN, || {
+        format!("{nr_changed} changes make no difference")
+    })?;
+    crowd::check(&told, "starved", STARVED_MAX)?;
+    told.check_stops()
+});
 
-#[test]
-fn no_task_is_starved_while_its_nice_level_changes() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS
-            .flat(&kernels::first()?, 1)?
-            .with_program("chrt")?
-            .run(CHANGED_SCRIPT)?;
-        let nr_changed: u32 = told.one("nr_changed")?;
-        println!("changes: {nr_changed}");
-        told.check(nr_changed >= CHANGED_MIN, || {
-            format!("{nr_changed} changes make no difference")
-        })?;
-        crowd::check(&told, "starved", STARVED_MAX)?;
-        told.check_stops()
-    })
-}
+figure!(
+    no_task_is_starved_by_pairs_that_hand_the_cpus_over,
+    |kernel| no_weight_starves(kernel, 2, STARVED_BY_PAIRS_SCRIPT)
+);
 
-#[test]
-fn no_task_is_starved_by_pairs_that_hand_the_cpus_over() -> Result<()> {
-    draws::judge(|| no_weight_starves(&kernels::first()?, 2, STARVED_BY_PAIRS_SCRIPT))
-}
+figure!(pinned_batch_work_does_not_wait_long, |kernel| waits(
+    kernel,
+    PINNED_SCRIPT,
+    &["pinned", "mixed"]
+));
 
-#[test]
-fn pinned_batch_work_does_not_wait_long() -> Result<()> {
-    draws::judge(|| waits(&kernels::first()?, PINNED_SCRIPT, &["pinned", "mixed"]))
-}
-
-#[test]
-fn a_flood_of_credit_does_not_make_batch_work_wait_long() -> Result<()> {
-    draws::judge(|| waits(&kernels::first()?, FLOOD_SCRIPT, &["flood"]))
-}
-
-#[test]
-fn a_flood_of_credit_does_not_make_batch_work_wait_long_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(|kernel| waits(kernel, FLOOD_SCRIPT, &["flood"])))
-}
+figure!(
+    a_flood_of_credit_does_not_make_batch_work_wait_long,
+    [lts, oldest],
+    |kernel| waits(kernel, FLOOD_SCRIPT, &["flood"])
+);
 
 fn kernel_threads_do_not_wait(kernel: &Kernel) -> Result<()> {
     let told = OURS.flat(kernel, NR_CPUS)?.run(KERNEL_THREAD_SCRIPT)?;
@@ -242,12 +230,8 @@ fn kernel_threads_do_not_wait(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn a_kernel_thread_does_not_wait_for_batch_work() -> Result<()> {
-    draws::judge(|| kernel_threads_do_not_wait(&kernels::first()?))
-}
-
-#[test]
-fn a_kernel_thread_does_not_wait_for_batch_work_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(kernel_threads_do_not_wait))
-}
+figure!(
+    a_kernel_thread_does_not_wait_for_batch_work,
+    [lts, oldest],
+    kernel_threads_do_not_wait
+);

@@ -16,8 +16,6 @@ use anyhow::{Context, Result, bail};
 use scx_guest::Kernel;
 
 use crate::ours::OURS;
-use crate::support::draws;
-use crate::support::kernels;
 use crate::support::told::Told;
 use crate::support::work::{cpu_time, hog, join, sleep_until, spawn, work};
 
@@ -117,20 +115,16 @@ fn yielders_let_others_go_first(kernel: &Kernel) -> Result<()> {
     told.check_stops()
 }
 
-#[test]
-fn hogs_have_what_yielders_leave() -> Result<()> {
-    draws::judge(|| yielders_let_others_go_first(&kernels::first()?))
-}
+figure!(
+    hogs_have_what_yielders_leave,
+    [lts, oldest],
+    yielders_let_others_go_first
+);
 
-#[test]
-fn hogs_have_what_yielders_leave_on_the_second_kernel() -> Result<()> {
-    draws::judge(|| kernels::on_second(yielders_let_others_go_first))
-}
-
-#[test]
-fn a_job_beside_yielders_is_no_later_than_by_default() -> Result<()> {
-    draws::judge(|| {
-        let told = OURS.flat(&kernels::first()?, 2)?.run(
+figure!(
+    a_job_beside_yielders_is_no_later_than_by_default,
+    |kernel| {
+        let told = OURS.flat(kernel, 2)?.run(
             "fact late $(agent job-beside-yielders)\n\
          begin\n\
          fact late $(agent job-beside-yielders)\n\
@@ -141,5 +135,5 @@ fn a_job_beside_yielders_is_no_later_than_by_default() -> Result<()> {
             format!("{ours} rounds were late, by default {default}")
         })?;
         told.check_stops()
-    })
-}
+    }
+);

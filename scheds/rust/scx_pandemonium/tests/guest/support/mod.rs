@@ -11,9 +11,9 @@
 //! ```ignore
 //! // Tests need not use all of the kit.
 //! #[allow(dead_code)]
+//! #[macro_use]
 //! mod support;
 //!
-//! use support::kernels;
 //! use support::world::Subject;
 //!
 //! const SUBJECT: Subject = Subject {
@@ -31,19 +31,19 @@
 //!     }
 //! }
 //!
-//! #[test]
-//! fn no_task_is_left_behind() -> anyhow::Result<()> {
-//!     let world = SUBJECT.flat(&kernels::first()?, 4)?;
-//!     let told = world.run("begin --an-option\nload 3\nstop INT\n")?;
+//! figure!(no_task_is_left_behind, [lts, newest], |kernel| {
+//!     let told = SUBJECT
+//!         .flat(kernel, 4)?
+//!         .run("begin --an-option\nload 3\nstop INT\n")?;
 //!     told.check_load(1000)?;
 //!     told.check_stops()
-//! }
+//! });
 //! ```
 //!
 //! 1. `prelude.sh`: the words of a script: `begin` and `stop` the scheduler,
 //!    `fact` to tell something, `load`, `crowd`, `agent` to ask the test program.
-//! 2. [`world`]: boots the machine; [`kernels`]: with which kernel.
-//!    [`draws`]: how often, before a figure is said not to hold.
+//! 2. `trials`: what kind of promise a test keeps, and on which [`kernels`]; [`world`]
+//!    boots the machine, [`draws`] how often, before a figure is said not to hold.
 //! 3. [`told`]: what the script told, and checks of it. A failure says how to
 //!    repeat the very same run from a shell.
 //! 4. [`agent`]: the test program as a program of the guest, with [`load`] and
@@ -65,6 +65,9 @@ use std::str::FromStr;
 use std::thread;
 
 use anyhow::{Error, Result};
+
+#[macro_use]
+pub mod trials;
 
 pub mod agent;
 pub mod build;

@@ -6,7 +6,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use scx_guest::{Clock, Guest, Kernel, Prepared, Topology, find_program, quote};
@@ -320,7 +320,12 @@ impl World {
         if let Some(prepared) = &*slot {
             return Ok(Arc::clone(prepared));
         }
+        let started = Instant::now();
         let prepared = Arc::new(guest.clone().prepare(first, &mut |_| ())?);
+        println!(
+            "{:.1} s for a machine to go on from",
+            started.elapsed().as_secs_f64()
+        );
         *slot = Some(Arc::clone(&prepared));
         Ok(prepared)
     }
