@@ -10,7 +10,9 @@
 //! (scx_bench), anything about scheduling.
 
 mod bench;
+mod count;
 mod export;
+mod guests;
 mod identity;
 mod install;
 mod interrupt;

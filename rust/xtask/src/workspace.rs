@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Where things are in the checkout, and how they are built.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,6 +38,15 @@ pub struct Package {
     pub description: Option<String>,
     pub license: Option<String>,
     pub repository: Option<String>,
+    #[serde(default)]
+    pub targets: Vec<Target>,
+}
+
+/// What cargo builds of a package.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Target {
+    name: String,
+    kind: Vec<String>,
 }
 
 impl Workspace {
@@ -68,6 +78,14 @@ impl Workspace {
     pub fn package(&self, name: &str) -> Result<&Package> {
         let package = self.packages.iter().find(|package| package.name == name);
         package.with_context(|| format!("there is no package {name} here"))
+    }
+
+    /// The names of all test programs that are no unit tests.
+    pub fn test_targets(&self) -> BTreeSet<&str> {
+        let all = self.packages.iter().flat_map(|package| &package.targets);
+        all.filter(|target| target.kind.iter().any(|kind| kind == "test"))
+            .map(|target| target.name.as_str())
+            .collect()
     }
 
     /// The version of the package `name`.

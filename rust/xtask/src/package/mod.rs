@@ -208,6 +208,7 @@ mod tests {
             description: None,
             license: None,
             repository: None,
+            targets: Vec::new(),
         };
         let err = About::of(&package, 0).expect_err("it is refused");
         assert!(err.to_string().contains("description"), "{err}");
