@@ -12,7 +12,7 @@ use crate::support::crowd;
 
 const SCRIPT: &str = "\
 begin
-load 3 churn
+load 2 churn
 stop TERM
 ";
 

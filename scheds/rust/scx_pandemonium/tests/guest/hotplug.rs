@@ -9,7 +9,7 @@ use crate::ours::OURS;
 use crate::share::{FLOOD_SHARE_MIN_PCT, bench, metric};
 
 /// How often every CPU but the first goes off and comes back.
-const NR_CYCLES: u64 = 5;
+const NR_CYCLES: u64 = 3;
 
 /// The workers of a CPU that goes off are pinned to it; the kernel lets them run
 /// elsewhere then. The load begins on all CPUs.

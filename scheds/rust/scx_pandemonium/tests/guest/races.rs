@@ -25,7 +25,7 @@ use crate::support::world::seed;
 
 /// How long, by the guest's clock, which is that of the host.
 const SECONDS_ENV: &str = "SCX_RACES_SECONDS";
-const SECONDS_DFL: u32 = 20;
+const SECONDS_DFL: u32 = 10;
 
 /// The machine, as `1x2x4x1`.
 const TOPOLOGY_ENV: &str = "SCX_RACES_TOPOLOGY";
@@ -57,7 +57,7 @@ const KINDS: &[&str] = &[
 ];
 
 /// How long CPUs of one domain go and come back without a pause after that.
-const COMING_SECONDS: u32 = 20;
+const COMING_SECONDS: u32 = 10;
 
 /// The watchdog goes by the host's time, which other guests have a part of. CPUs go
 /// and come back once all workers of the load have begun. Beside less load a domain then

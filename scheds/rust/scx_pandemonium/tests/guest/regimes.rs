@@ -63,9 +63,9 @@ looks() {
 	grep -c 'regime light' $LOG
 }
 begin --verbose
-usleep 15000000
+usleep 13000000
 before=$(looks)
-usleep 20000000
+usleep 10000000
 fact looks $(($(looks) - before))
 stop INT
 ";
@@ -75,9 +75,9 @@ figure!(
     |kernel| {
         let told = OURS.flat(kernel, 2)?.run(CALM_SCRIPT)?;
         let nr_looks: u32 = told.one("looks")?;
-        println!("{nr_looks} looks in 20 s");
-        told.check((9..=11).contains(&nr_looks), || {
-            format!("the load was looked at {nr_looks} times in 20 s")
+        println!("{nr_looks} looks in 10 s");
+        told.check((4..=6).contains(&nr_looks), || {
+            format!("the load was looked at {nr_looks} times in 10 s")
         })?;
         told.check_stops()
     }
