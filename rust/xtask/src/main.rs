@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tasks of this repository: `cargo xtask run`, `test`, `bench`, `report`,
-//! `kernel`, `kernels`, `setup`, `soak`, `install`, `uninstall`, `package`, `export`.
+//! `kernel`, `kernels`, `setup`, `soak`, `sabotage`, `install`, `uninstall`, `package`,
+//! `export`.
 //!
 //! Each command first installs what it needs and does not find, then builds,
 //! then does its work. A failure is one line on stderr and a non-zero exit;
@@ -24,6 +25,7 @@ mod process;
 mod published;
 mod report;
 mod run;
+mod sabotage;
 mod scorecard;
 mod selftests;
 mod setup;
@@ -63,6 +65,8 @@ enum Cmd {
     Kernels(kernels::Args),
     /// Shake the scheduler in a guest for as long as one likes
     Soak(soak::Args),
+    /// Break the scheduler on purpose, edit by edit, and see the named test fail
+    Sabotage(sabotage::Args),
     /// Install what the other commands need, and nothing else
     Setup(setup::Args),
     /// Install the scheduler with its manual pages, completions and systemd unit
@@ -102,6 +106,7 @@ fn execute(command: Cmd) -> Result<()> {
         Cmd::Kernels(args) => kernels::main(&args),
         Cmd::Setup(args) => setup::main(&args),
         Cmd::Soak(args) => soak::main(&args),
+        Cmd::Sabotage(args) => sabotage::main(&args),
         Cmd::Install(args) => install::main(&args),
         Cmd::Uninstall(place) => install::uninstall(&place),
         Cmd::Package(args) => package::main(&args),

@@ -47,7 +47,12 @@ const PREFIX: &str = "scx_";
 const NAME_LEN_MAX: usize = 15;
 
 /// What stays behind, from our crate.
-const STAYS: &[&str] = &["bench-baseline.json", "bench-bounds.json", "tests/guest"];
+const STAYS: &[&str] = &[
+    "bench-baseline.json",
+    "bench-bounds.json",
+    "tests/guest",
+    "tests/sabotages.toml",
+];
 
 /// What goes with our crate, from the top level to below the crate.
 const PAGES: &[&str] = &[

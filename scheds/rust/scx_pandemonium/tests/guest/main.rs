@@ -10,6 +10,7 @@
 //! - `SCX_GUEST_KERNEL`, `SCX_GUEST_KERNEL_2`, `SCX_GUEST_KERNELS`: images to boot,
 //!   see `scx_guest::Kernel`. Tests of the oldest kernel are skipped without one.
 //! - `SCX_GUEST_SEED`: shifts the phases of every run.
+//! - `SCX_GUEST_DRAWS`: so many draws of a figure at most, instead of five.
 //! - `SCX_PANDEMONIUM_BIN`: the program under test, such as one that was broken
 //!   on purpose to see a test fail.
 //! - `SCX_SOAK_SECONDS`: length of the soak by the guest's clock, see soak.rs.
