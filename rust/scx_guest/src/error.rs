@@ -75,6 +75,14 @@ pub enum Error {
     #[error("bad topology: {0}")]
     Topology(String),
 
+    /// No such caches, or none in such a guest.
+    #[error("bad caches: {0}")]
+    Caches(String),
+
+    /// This QEMU cannot count what caches would do.
+    #[error("QEMU cannot count for caches: {0}")]
+    NoPlugins(String),
+
     /// A program or file for the guest cannot be read.
     #[error("{}: cannot be put into the guest: {reason}", path.display())]
     Program {

@@ -22,9 +22,13 @@ use sha2::{Digest, Sha256};
 use crate::console::{Verdict, Watcher};
 use crate::image::NO_OP;
 use crate::initramfs::{self, Root};
+use crate::plugin::{self, Plugin};
 use crate::qemu::{self, Machine, Part};
 use crate::qmp::Monitor;
-use crate::{Error, Failure, Kernel, Result, Topology, default_cache_dir, progress, steady};
+use crate::spans::{Base, Span};
+use crate::{
+    Caches, Error, Failure, Kernel, Result, Topology, default_cache_dir, progress, steady,
+};
 
 const NR_CPUS_DFL: u32 = 4;
 const MEMORY_MIB_DFL: u32 = 2048;
@@ -94,6 +98,8 @@ pub struct Outcome {
     pub console: Vec<String>,
     /// What was written to `/dev/report` in the guest, byte for byte.
     pub report: Vec<u8>,
+    /// What was counted, span by span in the order of time, if the guest had caches.
+    pub caches: Option<Vec<Span>>,
     /// How long it took on the host, boot included.
     pub wall_time: Duration,
 }
@@ -113,6 +119,7 @@ pub struct Guest {
     installed: Vec<PathBuf>,
     bytes: Vec<(String, Vec<u8>)>,
     kernel_words: Vec<String>,
+    pub(crate) caches: Option<Caches>,
     is_scx_error_allowed: bool,
     is_quiet: bool,
 }
@@ -132,6 +139,7 @@ impl Guest {
             installed: Vec::new(),
             bytes: Vec::new(),
             kernel_words: Vec::new(),
+            caches: None,
             is_scx_error_allowed: false,
             is_quiet: false,
         }
@@ -222,6 +230,19 @@ impl Guest {
         self
     }
 
+    /// Count what accesses would meet in such caches, while a span is open: from
+    /// `guest-count begin NAME` in the guest to `guest-count end`, or to the next begin.
+    /// With the first one the caches begin, empty; from one span to the next they are
+    /// what they are. A span that nobody ends does not count.
+    ///
+    /// The guest has the program `guest-count` then, and is the same otherwise. What was
+    /// counted is in [`Outcome::caches`]. Of a machine that is kept, it counts where a run
+    /// goes on: that takes the caches of the guest that it is given.
+    pub fn caches(mut self, caches: Caches) -> Self {
+        self.caches = Some(caches);
+        self
+    }
+
     /// Do not fail when the kernel throws a scheduler out with an error: for
     /// tests that provoke one.
     pub fn allow_scx_error(mut self) -> Self {
@@ -257,9 +278,24 @@ impl Guest {
     pub(crate) fn check(&self) -> Result<()> {
         self.topology.check_with(self.nr_empty_sockets)?;
         qemu::check()?;
+        self.check_caches()?;
         match self.clock {
             Clock::Kvm => qemu::check_kvm(),
             Clock::Deterministic { .. } | Clock::Parallel => Ok(()),
+        }
+    }
+
+    /// An error unless it has no caches or can have them.
+    pub(crate) fn check_caches(&self) -> Result<()> {
+        let Some(caches) = &self.caches else {
+            return Ok(());
+        };
+        caches.check(self.topology)?;
+        match self.clock {
+            Clock::Deterministic { .. } => qemu::check_plugins(),
+            Clock::Parallel | Clock::Kvm => Err(Error::Caches(
+                "a guest by the host's clock has none".to_owned(),
+            )),
         }
     }
 
@@ -268,10 +304,11 @@ impl Guest {
         Watcher::new(mark, self.is_scx_error_allowed)
     }
 
-    /// The machine of `other`, with the seed and the limits of this one.
+    /// The machine of `other`, with the seed, the limits and the caches of this one.
     pub(crate) fn limits_of(&self, other: &Guest) -> Guest {
         Guest {
             clock: self.clock,
+            caches: self.caches,
             time_limit: self.time_limit,
             is_scx_error_allowed: self.is_scx_error_allowed,
             is_quiet: self.is_quiet,
@@ -295,6 +332,7 @@ impl Guest {
         on_line: &mut dyn FnMut(&str),
     ) -> Result<Followed> {
         let mut files = Files::create()?;
+        let plugin = self.plugin(boot)?;
         let started = Instant::now();
         let message = format!(
             "booting Linux {} on {} CPUs",
@@ -317,7 +355,13 @@ impl Guest {
             Clock::Deterministic { .. } => self.kernel.direct_image()?,
             Clock::Parallel | Clock::Kvm => None,
         };
-        let mut process = self.start(kernel.as_deref(), boot, &files, core.as_ref())?;
+        let mut process = self.start(
+            kernel.as_deref(),
+            boot,
+            &files,
+            plugin.as_ref(),
+            core.as_ref(),
+        )?;
         let mut monitor = match boot {
             Boot::UpTo { .. } => {
                 let mut monitor = Monitor::of(&mut process.0)?;
@@ -348,8 +392,24 @@ impl Guest {
         Ok(Followed {
             end: end?,
             files,
+            plugin,
             wall_time: started.elapsed(),
         })
+    }
+
+    /// The plugin for its caches, if it has some.
+    fn plugin(&self, boot: &Boot<'_>) -> Result<Option<Plugin>> {
+        let usage = match boot {
+            Boot::Whole { .. } => plugin::Use::Count(&[]),
+            Boot::UpTo { .. } => plugin::Use::Learn,
+            Boot::From { bases, .. } => plugin::Use::Count(bases),
+        };
+        self.caches
+            .as_ref()
+            .map(|caches| {
+                Plugin::create(caches, &self.kernel, self.topology, self.memory_mib, &usage)
+            })
+            .transpose()
     }
 
     fn nr_cpus(&self) -> u32 {
@@ -392,6 +452,9 @@ impl Guest {
         }
         root.add_bytes("/bin/guest-clock", GUEST_CLOCK.to_vec())?;
         root.add_bytes("/bin/guest-hog", GUEST_HOG.to_vec())?;
+        if self.caches.is_some() {
+            root.add_bytes("/bin/guest-count", plugin::GUEST_COUNT.to_vec())?;
+        }
         root.add_bytes("/init", INIT.into())?;
         root.add_bytes("/script", script.into())?;
         let settings = self.settings(mark, &root.library_path());
@@ -419,8 +482,10 @@ impl Guest {
         kernel: Option<&File>,
         boot: &Boot<'_>,
         files: &Files,
+        plugin: Option<&Plugin>,
         core: Option<&steady::Core>,
     ) -> Result<Process> {
+        let plugin = plugin.map(Plugin::argument);
         let image = self.kernel.image().to_string_lossy();
         let (initrd, state, script) = match boot {
             Boot::Whole { initrd } | Boot::UpTo { initrd, .. } => {
@@ -430,6 +495,7 @@ impl Guest {
                 initrd,
                 state,
                 script,
+                ..
             } => (initrd, path_of(state), path_of(script)),
         };
         let machine = Machine {
@@ -450,6 +516,7 @@ impl Guest {
                     script: &script,
                 },
             },
+            plugin: plugin.as_deref(),
         };
         let stderr = files
             .stderr
@@ -531,6 +598,7 @@ impl Guest {
         let Followed {
             end,
             mut files,
+            plugin,
             wall_time,
         } = followed;
         let tail = verdict.tail;
@@ -552,10 +620,12 @@ impl Guest {
         }
         if let Some(exit_code) = verdict.exit_code {
             let report = files.read_report()?;
+            let counted = plugin.map(|mut plugin| plugin.read()).transpose()?;
             return Ok(Outcome {
                 exit_code,
                 console: verdict.output,
                 report,
+                caches: counted.map(|(_, spans)| spans),
                 wall_time,
             });
         }
@@ -589,6 +659,8 @@ pub(crate) enum Boot<'a> {
         initrd: &'a File,
         state: &'a File,
         script: &'a File,
+        /// Which CPU is which, if something is to be counted.
+        bases: &'a [Base],
     },
 }
 
@@ -596,6 +668,7 @@ pub(crate) enum Boot<'a> {
 pub(crate) struct Followed {
     pub(crate) end: End,
     pub(crate) files: Files,
+    pub(crate) plugin: Option<Plugin>,
     pub(crate) wall_time: Duration,
 }
 
@@ -700,7 +773,7 @@ impl Files {
     }
 }
 
-fn read_all(file: &mut File) -> std::io::Result<Vec<u8>> {
+pub(crate) fn read_all(file: &mut File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     file.read_to_end(&mut bytes)?;
@@ -708,7 +781,7 @@ fn read_all(file: &mut File) -> std::io::Result<Vec<u8>> {
 }
 
 /// A path by which a child process can open a file of ours that has no name.
-fn path_of(file: &File) -> String {
+pub(crate) fn path_of(file: &File) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }
 
@@ -750,6 +823,7 @@ pub fn describe_setup() -> Result<String> {
         report: "report",
         kernel_words: &[],
         part: Part::Whole,
+        plugin: None,
     };
     let phases: Vec<u64> = (0..8).map(phase_us).collect();
     let parts = format!(

@@ -219,6 +219,18 @@ impl Kernel {
             .ok()
     }
 
+    /// Where modules and BPF programs begin in its memory: a kernel that can be moved to
+    /// random addresses leaves twice as much for itself. One whose configuration is not
+    /// known can be, as those of distributions.
+    pub(crate) fn modules_at(&self) -> u64 {
+        const MOVABLE: u64 = 0xffff_ffff_c000_0000;
+        const FIXED: u64 = 0xffff_ffff_a000_0000;
+        match &self.config {
+            Some(config) if config_value(config, "CONFIG_RANDOMIZE_BASE") != Some("y") => FIXED,
+            _ => MOVABLE,
+        }
+    }
+
     /// The image's path.
     pub fn image(&self) -> &Path {
         &self.image

@@ -37,6 +37,13 @@
 //! per operation are exact and comparable. Throughput over CPU counts is not:
 //! N busy CPUs each run at 1/N of the speed.
 //!
+//! # Caches
+//!
+//! An emulated CPU has no caches. [`Guest::caches`] lets each access go through a model
+//! of some as well, without a difference for the guest, and [`Outcome::caches`] says what
+//! it met there: in spans that a script begins and ends by `guest-count`, by CPU, for user
+//! programs, the kernel and BPF programs apart. A run takes several times as long.
+//!
 //! # What is booted
 //!
 //! The kernel as it was built, entered without the code that unpacks it where it
@@ -44,22 +51,26 @@
 //! that waits for a tenth of a second to calibrate its timer does not say PAUSE,
 //! at which an emulated CPU gives way to each other one. That was half of a boot.
 
+mod caches;
 mod console;
 mod error;
 mod guest;
 mod image;
 mod initramfs;
 mod kernel;
+mod plugin;
 mod prepared;
 mod progress;
 mod qemu;
 mod qmp;
 mod shell;
+mod spans;
 mod steady;
 mod topology;
 
 pub mod debian;
 
+pub use caches::{CACHE_PRESETS, Caches, Level};
 pub use error::{Error, Failure, Result};
 pub use guest::{Clock, Guest, Outcome, describe_setup};
 pub use initramfs::{find_program, has_applet};
@@ -69,4 +80,5 @@ pub use kernel::{
 };
 pub use prepared::Prepared;
 pub use shell::quote;
+pub use spans::{Address, ByKind, Counts, Kind, Line, Meeting, Site, Span};
 pub use topology::{NR_CPUS_MAX, PRESETS, Topology};

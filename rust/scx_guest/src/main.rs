@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Parser;
-use scx_guest::{Clock, Guest, Kernel, Topology, debian, find_program, has_applet, quote};
+use scx_guest::{Caches, Clock, Guest, Kernel, Topology, debian, find_program, has_applet, quote};
 
 /// The exit status for a guest that failed, apart from any of the program's.
 const EXIT_GUEST_FAILED: u8 = 125;
@@ -76,6 +76,18 @@ struct Options {
     /// Write what the guest wrote to /dev/report into this file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+
+    /// Count what accesses would meet in such caches between `guest-count begin NAME` and
+    /// `guest-count end` in the guest: zen5-2ccd, raptor-lake, xeon, laptop-4, sketch, or like
+    /// l1=32K/8,l2=1M/8,l3=16M/16,top=10. The run takes several times as long and is the same
+    /// otherwise.
+    #[arg(long, value_name = "SPEC", conflicts_with_all = ["kvm", "parallel"],
+          requires = "caches_report")]
+    caches: Option<Caches>,
+
+    /// Write what was counted into this file, as JSON.
+    #[arg(long, value_name = "FILE", requires = "caches")]
+    caches_report: Option<PathBuf>,
 
     /// One more word on the kernel's command line (repeatable).
     #[arg(long, value_name = "WORD")]
@@ -148,6 +160,12 @@ fn run(options: &Options) -> Result<u8> {
         fs::write(path, &outcome.report)
             .with_context(|| format!("writing the report to {}", path.display()))?;
     }
+    if let (Some(path), Some(spans)) = (&options.caches_report, &outcome.caches) {
+        let mut text = serde_json::to_string_pretty(spans)?;
+        text.push('\n');
+        fs::write(path, text)
+            .with_context(|| format!("writing the counts to {}", path.display()))?;
+    }
     // A shell's status is 0 to 255.
     Ok(u8::try_from(outcome.exit_code).unwrap_or(EXIT_GUEST_FAILED))
 }
@@ -179,6 +197,9 @@ fn prepare(options: &Options, kernel: &Kernel) -> Result<(Guest, String)> {
     }
     if let Some(topology) = options.topology.or(options.cpus.map(Topology::flat)) {
         guest = guest.topology(topology);
+    }
+    if let Some(caches) = options.caches {
+        guest = guest.caches(caches);
     }
     for word in &options.kernel_arg {
         guest = guest.kernel_arg(word);

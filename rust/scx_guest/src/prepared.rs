@@ -12,6 +12,7 @@ use std::io::Write;
 
 use crate::guest::{Boot, End, hash, phase_us};
 use crate::initramfs;
+use crate::spans::Base;
 use crate::{Clock, Error, Guest, Outcome, Result, default_cache_dir};
 
 /// Ends the first script: the shell goes on with what it is given then.
@@ -28,6 +29,7 @@ pub struct Prepared {
     state: File,
     console: Vec<String>,
     report: Vec<u8>,
+    bases: Vec<Base>,
 }
 
 impl Guest {
@@ -69,7 +71,12 @@ impl Guest {
                 tail: verdict.tail,
             });
         }
+        let learned = followed
+            .plugin
+            .map(|mut plugin| plugin.read())
+            .transpose()?;
         Ok(Prepared {
+            bases: learned.map(|(bases, _)| bases).unwrap_or_default(),
             console: verdict.output,
             report: followed.files.read_report()?,
             guest,
@@ -88,17 +95,24 @@ fn state_file() -> std::io::Result<File> {
 }
 
 impl Prepared {
-    /// Go on with `script` by a clock with the seed of `guest`, whose time limit and
-    /// whether it allows errors count as well; what else it is made of, is known.
+    /// Go on with `script` by a clock with the seed of `guest`, whose time limit, caches
+    /// and whether it allows errors count as well; what else it is made of, is known.
     ///
     /// The outcome has what the guest said from its boot on. Errors are those of
-    /// [`Guest::run`].
+    /// [`Guest::run`], and one if it has caches and the guest that was kept had none.
     pub fn run(
         &self,
         guest: &Guest,
         script: &str,
         on_line: &mut dyn FnMut(&str),
     ) -> Result<Outcome> {
+        let as_asked = guest.limits_of(&self.guest);
+        as_asked.check_caches()?;
+        if as_asked.caches.is_some() && self.guest.caches.is_none() {
+            return Err(Error::Caches(
+                "the machine was kept without caches, and cannot have some now".to_owned(),
+            ));
+        }
         let seed = guest.seed_or_zero();
         let script = format!(
             "SEED={seed}\nguest-clock {} {}\n{script}",
@@ -113,8 +127,8 @@ impl Prepared {
             initrd: &self.initrd,
             state: &self.state,
             script: &file,
+            bases: &self.bases,
         };
-        let as_asked = guest.limits_of(&self.guest);
         let mut watcher = as_asked.watcher(&self.mark);
         watcher.go_on();
         self.console.iter().for_each(|line| on_line(line));

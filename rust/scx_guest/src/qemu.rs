@@ -20,6 +20,9 @@ const QEMU: &str = "qemu-system-x86_64";
 /// The first version that shares an instruction budget fairly among CPUs.
 const VERSION_MIN: (u32, u32) = (8, 1);
 
+/// The first version with all that plugin/qemu_plugin.h declares.
+const PLUGIN_VERSION_MIN: (u32, u32) = (9, 2);
+
 /// A CPU that emulation can do fully.
 ///
 /// The maker and model are Intel's since only then do kernels learn from
@@ -63,6 +66,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) report: &'a str,
     pub(crate) kernel_words: &'a [String],
     pub(crate) part: Part<'a>,
+    /// The file of a plugin with its options.
+    pub(crate) plugin: Option<&'a str>,
 }
 
 /// Which part of a run a machine is there for.
@@ -140,6 +145,9 @@ pub(crate) fn command(machine: &Machine) -> Command {
     command.args(["-kernel", machine.kernel, "-initrd", machine.initrd]);
     command.args(["-append", &kernel_line(machine.kernel_words)]);
     command.args(part_args(&machine.part));
+    if let Some(plugin) = machine.plugin {
+        command.args(["-plugin", plugin]);
+    }
     command
 }
 
@@ -176,6 +184,42 @@ fn part_args(part: &Part) -> Vec<String> {
 
 /// An error unless QEMU is there and new enough.
 pub(crate) fn check() -> Result<()> {
+    match version()? {
+        version if version >= VERSION_MIN => Ok(()),
+        (major, minor) => Err(Error::QemuTooOld {
+            found: format!("{major}.{minor}"),
+        }),
+    }
+}
+
+/// An error unless QEMU takes plugins like ours.
+pub(crate) fn check_plugins() -> Result<()> {
+    let output = Command::new(QEMU)
+        .args(["-plugin", "help"])
+        .output()
+        .map_err(|e| Error::io(format!("running {QEMU}"), e))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Error::NoPlugins(
+            text.lines()
+                .last()
+                .unwrap_or("it takes no plugins")
+                .to_owned(),
+        ));
+    }
+    match version()? {
+        version if version >= PLUGIN_VERSION_MIN => Ok(()),
+        (major, minor) => {
+            let (major_min, minor_min) = PLUGIN_VERSION_MIN;
+            Err(Error::NoPlugins(format!(
+                "it is {major}.{minor}, and {major_min}.{minor_min} or newer is needed"
+            )))
+        }
+    }
+}
+
+/// Major and minor version of QEMU.
+fn version() -> Result<(u32, u32)> {
     let output = Command::new(QEMU)
         .arg("--version")
         .output()
@@ -190,13 +234,7 @@ pub(crate) fn check() -> Result<()> {
         })?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let first = text.lines().next().unwrap_or_default();
-    match parse_version(first) {
-        Some(version) if version >= VERSION_MIN => Ok(()),
-        Some((major, minor)) => Err(Error::QemuTooOld {
-            found: format!("{major}.{minor}"),
-        }),
-        None => Err(Error::Qemu(format!("{QEMU} --version says {first:?}"))),
-    }
+    parse_version(first).ok_or_else(|| Error::Qemu(format!("{QEMU} --version says {first:?}")))
 }
 
 /// An error unless this user can use KVM here.

@@ -24,8 +24,9 @@ use crate::selftests;
 use crate::setup::Tools;
 use crate::workspace::Workspace;
 
-/// The test programs that boot kernels, by the name that they have in each crate.
-pub const TARGET: &str = "guest";
+/// The test programs that boot kernels, by the names that they have in any crate: those of
+/// the scheduler and of the guest, and those of the caches that a guest may have.
+pub const TARGETS: &[&str] = &["guest", "caches"];
 
 /// Tell the guest tests which kernels to boot.
 const KERNEL_ENV: &str = "SCX_GUEST_KERNEL";
@@ -190,7 +191,9 @@ pub fn run(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCo
 /// The test programs that boot kernels.
 fn guest_tests(workspace: &Workspace, tools: &Tools) -> Command {
     let mut command = workspace.test_all(tools);
-    command.args(["--test", TARGET]);
+    for target in TARGETS {
+        command.args(["--test", target]);
+    }
     command
 }
 

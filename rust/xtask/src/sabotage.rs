@@ -16,7 +16,6 @@ use anyhow::{Context, Result, ensure};
 use scx_guest::Kernel;
 use serde::Deserialize;
 
-use crate::guests;
 use crate::interrupt;
 use crate::process;
 use crate::setup::{self, Purpose, Tools};
@@ -223,7 +222,7 @@ impl Copy {
             .env("SCX_GUEST_KERNEL", &self.image)
             // What is broken for certain is seen in the first.
             .env("SCX_GUEST_DRAWS", "1")
-            .args(["--test", guests::TARGET, "--", "--exact", &sabotage.test]);
+            .args(["--test", "guest", "--", "--exact", &sabotage.test]);
         command
     }
 

@@ -218,7 +218,7 @@ fn unit(workspace: &Workspace, tools: &Tools, count: &mut TestCount) -> Result<(
     let mut command = workspace.test_all(tools);
     command.args(["--lib", "--bins"]);
     for target in workspace.test_targets() {
-        if target != guests::TARGET {
+        if !guests::TARGETS.contains(&target) {
             command.args(["--test", target]);
         }
     }
