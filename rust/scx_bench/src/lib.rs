@@ -14,6 +14,7 @@
 //!   shows that as tables, `report` as a page, `prometheus` for machines (`output`
 //!   is what a command writes); `gate` runs a `gate_plan` and holds it
 //!   against a `baseline`, `scorecard` holds several kernels to the same `bounds`.
+//! - `cpu_list` reads the kernel's lists of CPUs.
 //!
 //! Not here: any scheduler's name. The published ones are data (`peers.json`).
 
@@ -27,6 +28,7 @@ pub mod boots;
 pub mod bounds;
 pub mod candidate;
 pub mod compare;
+pub(crate) mod cpu_list;
 pub mod dataset;
 pub mod gate;
 pub mod gate_plan;

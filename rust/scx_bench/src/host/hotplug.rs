@@ -17,6 +17,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use nix::unistd::Pid;
 
+use crate::cpu_list;
 use crate::interrupt::{self, Undo};
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
@@ -41,7 +42,7 @@ pub struct Offline {
 /// The CPUs that are online now, in order.
 pub fn online() -> Result<BTreeSet<u32>> {
     let text = fs::read_to_string(ONLINE).with_context(|| format!("reading {ONLINE}"))?;
-    parse_list(&text).with_context(|| format!("{ONLINE} holds `{}`", text.trim()))
+    cpu_list::parse(&text).with_context(|| format!("{ONLINE} holds `{}`", text.trim()))
 }
 
 /// Can `nr_cpus` be left online? An error says why not.
@@ -100,16 +101,6 @@ fn switch(cpu: u32) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/online")
 }
 
-/// The CPUs of a list such as `0-3,6`.
-fn parse_list(text: &str) -> Option<BTreeSet<u32>> {
-    let mut cpus = BTreeSet::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
-    }
-    Some(cpus)
-}
-
 /// The process that brings CPUs back when this one is gone.
 #[derive(Debug)]
 struct Keeper {
@@ -143,15 +134,6 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
-        let list = |text: &str| parse_list(text).map(|cpus| cpus.into_iter().collect::<Vec<_>>());
-        assert_eq!(list("0-3,6\n"), Some(vec![0, 1, 2, 3, 6]));
-        assert_eq!(list("0"), Some(vec![0]));
-        assert_eq!(list(""), None);
-        assert_eq!(list("0-x"), None);
-    }
 
     #[test]
     fn the_first_cpus_stay_and_impossible_numbers_are_refused() {
