@@ -14,7 +14,8 @@
 //!   shows that as tables, `report` as a page, `prometheus` for machines (`output`
 //!   is what a command writes); `gate` runs a `gate_plan` and holds it
 //!   against a `baseline`, `scorecard` holds several kernels to the same `bounds`.
-//! - `cpu_list` reads the kernel's lists of CPUs.
+//! - `lines` measures no scheduler but the CPU: what a cache line costs. `cpu_list` reads
+//!   the kernel's lists of CPUs.
 //!
 //! Not here: any scheduler's name. The published ones are data (`peers.json`).
 
@@ -34,6 +35,7 @@ pub mod gate;
 pub mod gate_plan;
 pub mod guest;
 pub mod host;
+pub mod lines;
 pub mod output;
 pub mod peers;
 pub mod prometheus;

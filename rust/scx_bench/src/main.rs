@@ -14,6 +14,7 @@ use scx_bench::gate::{self, GateArgs};
 use scx_bench::guest::{self, GuestArgs};
 use scx_bench::host::{self, HostArgs};
 use scx_bench::interrupt;
+use scx_bench::lines::{self, LinesArgs};
 use scx_bench::prometheus;
 use scx_bench::report::{self, ReportArgs};
 use scx_bench::run::{self, RunArgs};
@@ -43,6 +44,8 @@ enum Command {
     Gate(GateArgs),
     /// Hold a scheduler to its bounds in the guest, on several kernels.
     Scorecard(ScorecardArgs),
+    /// Measure what a cache line costs on this machine's CPUs.
+    Lines(LinesArgs),
     /// Join results and show them: as tables, as a page, for Prometheus.
     Report(ReportArgs),
 }
@@ -86,6 +89,10 @@ fn dispatch(cli: Cli) -> Result<bool> {
         Command::Host(args) => host::run(&args),
         Command::Gate(args) => gate::run(&args),
         Command::Scorecard(args) => scorecard::run(&args),
+        Command::Lines(args) => {
+            lines::run(&args)?;
+            Ok(true)
+        }
         Command::Report(args) => report::run(&args),
     }
 }

@@ -40,6 +40,8 @@ fn wrong_names_are_refused_and_the_right_ones_are_named() {
             ["/nonexistent", "no such program"],
         ),
         ("host --repeats 0", ["--repeats", "at least 1"]),
+        ("lines --runs 0", ["--runs", "at least 1"]),
+        ("lines --cpus 0,4095", ["--cpus", "CPU 4095"]),
         (
             "guest --sched default --peers /nonexistent",
             ["published schedulers", "/nonexistent"],
@@ -155,4 +157,55 @@ fn a_comparison_leaves_results_a_page_and_figures() {
         assert!(text(dir.path().join(file)).contains(command), "{file}");
     }
     assert!(text(figures).contains("scenario=\"pipe_idle\""));
+}
+
+#[test]
+fn lines_have_a_figure_for_each_cache_and_say_what_is_left_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("lines.json");
+    let output = bench("lines --runs 3 --json").arg(&path).output();
+    let output = output.expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && said.contains("load from L1"),
+        "{said}"
+    );
+    let json = std::fs::read_to_string(path).expect("it is written");
+    let report: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    let figures = report["figures"].as_array().expect("figures");
+    assert_eq!(figures[0]["what"], "l1");
+    assert!(
+        figures
+            .iter()
+            .all(|figure| figure["ns"]["median"].as_f64() > Some(0.0)),
+        "{json}"
+    );
+    // What a pair would tell is there, or the reason why it is not.
+    let has_pair = figures.iter().any(|figure| figure["what"] == "round_trip");
+    let reasons = report["left_out"].to_string();
+    assert!(has_pair != reasons.contains("only one CPU"), "{json}");
+}
+
+#[test]
+fn a_single_cpu_is_enough_for_its_caches() {
+    let status = std::fs::read_to_string("/proc/self/status").expect("it is there");
+    let list = status.split("Cpus_allowed_list:").nth(1).expect("a list");
+    let cpu: String = list
+        .trim()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu, env!("CARGO_BIN_EXE_scx_bench")]);
+    let output = command.args(["lines", "--runs", "3"]).output();
+    let Ok(output) = output else {
+        return;
+    };
+    let said = [&output.stdout[..], &output.stderr[..]].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("only one CPU") && !said.contains("round trip"),
+        "{said}"
+    );
 }

@@ -21,7 +21,7 @@
 
 mod hotplug;
 mod interval;
-mod noise;
+pub(crate) mod noise;
 mod summary;
 
 use std::fs::{self, File};
