@@ -157,7 +157,12 @@ pub fn run(args: &Args, workspace: &Workspace, tools: &Tools, count: &mut TestCo
     workspace.build_all(tools)?;
     let names = match (args.on, args.shard) {
         (None, None) => Vec::new(),
-        (on, shard) => chosen(&names(workspace, tools)?, on, shard),
+        (on, shard) => {
+            let names = chosen(&names(workspace, tools)?, on, shard);
+            // None at all would be taken for all of them.
+            ensure!(!names.is_empty(), "no guest test is in that part");
+            names
+        }
     };
 
     let mut nr_failed = 0;
