@@ -6,7 +6,7 @@
  * an L1 by the threads of a core, an L2, an L3. A directory knows for each line
  * who has a copy, and who has the only one that is up to date. An access:
  *
- *   1. L1, then L2: there, nobody else is asked. What is in an L1 is in its L2
+ *   1. L1, then L2: a hit there ends the search. What is in an L1 is in its L2
  *      as well; what leaves the L2 leaves its L1s.
  *   2. Not there: from the cache that has the only current copy, if there is
  *      one, which is then also in the L3 of the two, or in memory if they have
@@ -229,7 +229,7 @@ static inline uint32_t l3_of_l2(const struct model *model, uint32_t l2)
 	return l2 * model->l2.nr_cpus / model->l3.nr_cpus;
 }
 
-/* Take @line from the L1s of @l2, all but @but, and return whether one had it. */
+/* Take @line from all L1s of @l2 but @but. Return whether one had it. */
 static inline bool remove_from_l1s(struct model *model, uint32_t l2,
 				   uint32_t line, uint32_t but)
 {

@@ -114,7 +114,7 @@ static void what_was_used_least_recently_is_replaced(void)
 static void what_leaves_an_l2_leaves_its_l1(void)
 {
 	setup(1, 1, 8);
-	/* All of one set of the L2, which is not told of hits in the L1. */
+	/* All of one set of the L2, whose order hits in the L1 do not change. */
 	rd(0, 0);
 	rd(0, 4);
 	rd(0, 0);

@@ -10,17 +10,17 @@
  *      instruction that does nothing (guest-count). From the first one on there
  *      is a model, with empty caches; before, the plugin looks away.
  *   2. Each span is written to the file that was named, in a line of JSON, when
- *      it ends. One that nobody ends does not count.
+ *      it ends. One without an end is dropped.
  *
- * QEMU emulates all CPUs by one thread, and a plugin is then told the CPU that
- * an instruction was translated for, not the one that runs it. So a CPU is told
+ * QEMU emulates all CPUs by one thread, and passes to a plugin the CPU that an
+ * instruction was translated for, not the one that runs it. So a CPU is known
  * by the base of the kernel's data of that CPU, in GS_BASE, or in
  * KERNEL_GS_BASE while user code runs. Which CPU has which is learned where an
  * interrupt returns: what IRETQ reads, a function of QEMU reads for it, which
  * knows its CPU. The kernel of a machine that was kept has returned from many
  * already, so that can be given.
  *
- * BPF programs are told by their address: where the kernel has its modules and
+ * BPF programs are known by their address: where the kernel has its modules and
  * what is compiled while it runs. A guest has no modules unless it loads some.
  *
  * Limits: blocks of instructions are counted as they begin, so one that a page

@@ -233,7 +233,7 @@ impl Guest {
     /// Count what accesses would meet in such caches, while a span is open: from
     /// `guest-count begin NAME` in the guest to `guest-count end`, or to the next begin.
     /// With the first one the caches begin, empty; from one span to the next they are
-    /// what they are. A span that nobody ends does not count.
+    /// what they are. A span without an end is dropped.
     ///
     /// The guest has the program `guest-count` then, and is the same otherwise. What was
     /// counted is in [`Outcome::caches`]. Of a machine that is kept, it counts where a run

@@ -52,7 +52,7 @@ const HUGE_ENOUGH_PCT: f64 = 99.0;
 
 /// A load of a line that the other wrote takes a few times as long as one from an
 /// L3 cache that they share: twice on a Zen 4, of which two without one need nine
-/// times as long. From this many on they do not share it, whoever says so.
+/// times as long. From this many on they do not share it, whatever sysfs says.
 const SHARED_L3_RATIO_MAX: f64 = 6.0;
 
 /// Measure what a cache line costs here.

@@ -199,7 +199,7 @@ fn read_caches(dir: &Path) -> Result<Vec<Cache>> {
         });
     }
     if caches.is_empty() {
-        bail!("no cache is told of");
+        bail!("no cache is listed");
     }
     caches.sort_by_key(|cache| cache.level);
     Ok(caches)
