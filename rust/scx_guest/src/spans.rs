@@ -14,7 +14,8 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Error, Result};
 
@@ -110,8 +111,19 @@ impl Serialize for Address {
     }
 }
 
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = text.strip_prefix("0x").unwrap_or_default();
+        let address = u64::from_str_radix(digits, 16);
+        address
+            .map(Self)
+            .map_err(|_| D::Error::custom(format_args!("{text:?} is no address like 0xff")))
+    }
+}
+
 /// What happened from where a program in the guest began to count to where one ended it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Span {
     /// The name that it was given, at most 64 bytes; may be empty.
@@ -131,7 +143,7 @@ pub struct Span {
 }
 
 /// An instruction that met lines of other cores.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Site {
     /// Where it is.
@@ -145,7 +157,7 @@ pub struct Site {
 }
 
 /// A line that cores took from each other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Line {
     /// Where it is in the guest's memory.
@@ -162,7 +174,7 @@ pub struct Line {
 }
 
 /// Two instructions on different cores: one had written a line, then came the other.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Meeting {
     /// The one that came.
@@ -419,6 +431,9 @@ mod tests {
         );
         let json = serde_json::to_string(&spans).unwrap();
         assert!(json.contains("\"by\":\"0xffffffff81000000\""), "{json}");
+        assert_eq!(serde_json::from_str::<Vec<Span>>(&json).unwrap(), spans);
+        let json = json.replace("\"0xffffffff81000000\"", "\"12\"");
+        assert!(serde_json::from_str::<Vec<Span>>(&json).is_err());
     }
 
     #[test]
