@@ -37,7 +37,7 @@ const LIMIT_PER_SCENARIO: Duration = Duration::from_secs(120);
 const LIMIT_BOOT: Duration = Duration::from_secs(300);
 
 /// Guests at a time: each is one thread of the host.
-const JOBS_MAX_DFL: usize = 2;
+pub(crate) const JOBS_MAX_DFL: usize = 2;
 
 /// What the workload program is called, here and in the guest.
 const WORKLOAD: &str = "scx_workload";
@@ -171,7 +171,7 @@ impl Bench {
         let mut bench = Self {
             kernel: Kernel::find(plan.boot.kernel.as_deref())?,
             qemu: qemu_version()?,
-            workload: find_workload()?,
+            workload: find_beside(WORKLOAD)?,
             local: Store::local(&cache.join("results"))?,
             candidates: Vec::new(),
             unbuilt: Vec::new(),
@@ -382,10 +382,9 @@ impl Bench {
 
     /// Boot, run the scenarios and read the report.
     fn boot_guest(&self, boot: &Boot, on_scenario: &mut dyn FnMut(&str)) -> Result<RunResult> {
-        let nr_cpus = boot.topology.nr_cpus();
         let mut guest = Guest::new(&self.kernel)
             .topology(boot.topology)
-            .memory_mib(MEMORY_MIB + MEMORY_PER_CPU_MIB * nr_cpus)
+            .memory_mib(memory_mib(boot.topology))
             .seed(boot.seed)
             .time_limit(LIMIT_BOOT + LIMIT_PER_SCENARIO * self.plan.scenarios.len() as u32)
             .program_as(&self.workload, WORKLOAD)
@@ -510,23 +509,26 @@ fn show_progress(bar: &ProgressBar, nr_scenarios: usize) {
     bar.enable_steady_tick(Duration::from_secs(1));
 }
 
-/// The workload program: beside this one, as cargo puts both.
-fn find_workload() -> Result<PathBuf> {
+/// Memory of a guest of this shape, in MiB.
+pub(crate) fn memory_mib(topology: Topology) -> u32 {
+    MEMORY_MIB + MEMORY_PER_CPU_MIB * topology.nr_cpus()
+}
+
+/// The program `name` of this package: beside this one, as cargo puts all of them.
+pub(crate) fn find_beside(name: &str) -> Result<PathBuf> {
     let here = std::env::current_exe().context("finding this program")?;
     let dirs = here.ancestors().skip(1).take(2);
-    let found = dirs
-        .map(|dir| dir.join(WORKLOAD))
-        .find(|path| path.is_file());
+    let found = dirs.map(|dir| dir.join(name)).find(|path| path.is_file());
     found.with_context(|| {
         format!(
-            "{WORKLOAD} is not beside {}; build it: cargo build --release -p scx_bench",
+            "{name} is not beside {}; build it: cargo build --release -p scx_bench",
             here.display()
         )
     })
 }
 
 /// The version of QEMU, as it says it.
-fn qemu_version() -> Result<String> {
+pub(crate) fn qemu_version() -> Result<String> {
     let output = Command::new("qemu-system-x86_64")
         .arg("--version")
         .output()

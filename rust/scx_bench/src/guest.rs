@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use scx_guest::Topology;
 
 use crate::boots::{self, BootArgs, Identity, Plan};
+use crate::caches::{self, CachesArgs};
 use crate::dataset::NR_CPUS_DFL;
 use crate::output::{OutputArgs, Repeat};
 use crate::scenario;
@@ -67,6 +68,9 @@ pub struct GuestArgs {
     /// contains what they did meanwhile. Counting itself costs some: keep the other figures apart.
     #[arg(long)]
     pub cost: bool,
+    /// What is counted of caches instead.
+    #[command(flatten)]
+    pub caches: CachesArgs,
     /// How guests are booted.
     #[command(flatten)]
     pub boot: BootArgs,
@@ -75,6 +79,9 @@ pub struct GuestArgs {
 /// Measure what `args` say, print the tables and write the results. Returns
 /// whether everything has a result.
 pub fn run(args: &GuestArgs) -> Result<bool> {
+    if let Some(caches) = args.caches.caches {
+        return caches::run(args, caches);
+    }
     let specs = args.sched.specs()?;
     let mut measured = boots::measure(args.plan(&specs)?)?;
     let dataset = &mut measured.dataset;
@@ -103,7 +110,7 @@ impl GuestArgs {
         })
     }
 
-    fn topologies(&self) -> Result<Vec<Topology>> {
+    pub(crate) fn topologies(&self) -> Result<Vec<Topology>> {
         if self.seeds == 0 {
             bail!("--seeds must be at least 1");
         }
@@ -135,7 +142,7 @@ impl GuestArgs {
     }
 
     /// What to type to get the same again.
-    fn command(&self, specs: &[Spec]) -> String {
+    pub(crate) fn command(&self, specs: &[Spec]) -> String {
         let machines = match self.topology.is_empty() {
             true => format!("--cpus {}", join(&self.cpus)),
             false => format!("--topology {}", join(&self.topology)),

@@ -8,7 +8,7 @@
 //!   are to be found here as well.
 //! - `run` runs scenarios here; `guest` in a guest (`boots`) and `host` on a real
 //!   machine, under each scheduler of a list (`spec`, `peers`, `candidate`);
-//!   `store` keeps exact results.
+//!   `store` keeps exact results; `caches` counts in a guest with caches instead.
 //! - `dataset` is everything that was measured; `compare` computes from it (`tolerance`
 //!   is what may differ), `text`
 //!   shows that as tables, `report` as a page, `prometheus` for machines (`output`
@@ -27,6 +27,7 @@ pub use scx_scenarios::{
 pub mod baseline;
 pub mod boots;
 pub mod bounds;
+pub mod caches;
 pub mod candidate;
 pub mod compare;
 pub(crate) mod cpu_list;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use scx_bench::caches;
 use scx_bench::dataset::Dataset;
 use scx_bench::gate::{self, GateArgs};
 use scx_bench::guest::{self, GuestArgs};
@@ -33,11 +34,11 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Describe the scenarios.
-    List,
+    List(ListArgs),
     /// Run scenarios here, under the scheduler that is active now or one to start.
     Run(HereArgs),
     /// Run scenarios under each scheduler in the deterministic guest, and compare.
-    Guest(GuestArgs),
+    Guest(Box<GuestArgs>),
     /// Run scenarios under each scheduler on this machine, and compare.
     Host(HostArgs),
     /// Measure one scheduler in the guest and compare it with its baseline.
@@ -48,6 +49,14 @@ enum Command {
     Lines(LinesArgs),
     /// Join results and show them: as tables, as a page, for Prometheus.
     Report(ReportArgs),
+}
+
+/// Which scenarios.
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Those of `guest --caches` instead.
+    #[arg(long)]
+    caches: bool,
 }
 
 /// What the workload program knows, and what only this one does.
@@ -77,8 +86,11 @@ fn main() -> ExitCode {
 /// Returns whether everything has a result.
 fn dispatch(cli: Cli) -> Result<bool> {
     match cli.command {
-        Command::List => {
-            list()?;
+        Command::List(args) => {
+            match args.caches {
+                true => list_caches()?,
+                false => list()?,
+            }
             Ok(true)
         }
         Command::Run(args) => run::run_and(&args.run, |result| match &args.prometheus {
@@ -110,6 +122,14 @@ fn list() -> Result<()> {
         };
         text += &format!("\n{} ({length})\n", scenario.id);
         text += &format!("    {}\n", scenario.about);
+    }
+    table::say(&text)
+}
+
+fn list_caches() -> Result<()> {
+    let mut text = "N is the number of CPUs; a hog is a task that never sleeps.\n".to_string();
+    for scenario in caches::list()? {
+        text += &format!("\n{}\n    {}\n", scenario.id, scenario.about);
     }
     table::say(&text)
 }

@@ -251,7 +251,7 @@ pub(crate) fn align(lines: &[Vec<String>]) -> String {
 }
 
 /// The same, all but the first to the right.
-fn align_right(lines: &[Vec<String>]) -> String {
+pub(crate) fn align_right(lines: &[Vec<String>]) -> String {
     join(lines, "   ", |cell, width, column| match column {
         0 => format!("{cell:<width$}"),
         _ => format!("{cell:>width$}"),

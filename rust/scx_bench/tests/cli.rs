@@ -43,6 +43,11 @@ fn wrong_names_are_refused_and_the_right_ones_are_named() {
         ("lines --runs 0", ["--runs", "at least 1"]),
         ("lines --cpus 0,4095", ["--cpus", "CPU 4095"]),
         (
+            "guest --caches --scenario nonsense",
+            ["nonsense", "walk_wakers"],
+        ),
+        ("guest --caches --sched limit", ["limit", "no result"]),
+        (
             "guest --sched default --peers /nonexistent",
             ["published schedulers", "/nonexistent"],
         ),
