@@ -46,12 +46,13 @@ fn a_unit_costs_what_it_does_and_the_same_again() {
 
     println!("{shown}");
     let found: Value = serde_json::from_slice(&first).expect("JSON");
-    // A pass reads each line of a set that no L1 holds, and writes every fourth.
+    // A pass reads each line of a set that no L1 holds, and writes every fourth. Passes that
+    // were begun before the span and those that are not over at its end need not be as many.
     let misses = per_unit(&found, 0, "user", "l1_misses");
     let instructions = per_unit(&found, 0, "user", "instructions");
-    assert!((LINES..LINES * 1.02).contains(&misses), "{misses}");
+    assert!((LINES * 0.98..LINES * 1.02).contains(&misses), "{misses}");
     let per_line = instructions / LINES;
-    assert!((5.0..8.0).contains(&per_line), "{per_line}");
+    assert!((4.5..8.0).contains(&per_line), "{per_line}");
     // A round trip is four system calls, and sleeps twice.
     let instructions = per_unit(&found, 1, "kernel", "instructions");
     assert!((5e3..5e4).contains(&instructions), "{instructions}");
