@@ -256,6 +256,7 @@ fn add_roles(sums: &mut Vec<Role>, roles: &[Role]) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::caches::weights::tests::ROUND;
 
     /// Counts of one kind: so many instructions, misses of the L2 that all went to
     /// memory, and nothing else.
@@ -321,7 +322,7 @@ pub(super) mod tests {
             qemu: String::new(),
             command: "scx_bench guest --caches sketch".into(),
             caches: "sketch".into(),
-            weights: Weights::default(),
+            weights: ROUND,
             schedulers: vec![name("a"), name("b")],
             topologies: vec!["1x1x4x1".into()],
             scenarios: vec![name("walk")],
