@@ -42,7 +42,7 @@ pub struct Units {
 }
 
 /// One run of one scenario.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Name of the scheduler.
     pub scheduler: String,
@@ -53,21 +53,21 @@ pub struct Sample {
     /// Seed.
     pub seed: u64,
     /// Why there is nothing else.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// What was done.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub units: Option<Units>,
     /// What was counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,
     /// Names of the addresses in it, where they have some.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<String, String>,
 }
 
 /// All that was found, and in what.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Dataset {
     /// Release of the kernel.
     pub kernel: String,
@@ -78,6 +78,7 @@ pub struct Dataset {
     /// The caches.
     pub caches: String,
     /// What modelled time is made of.
+    #[serde(default)]
     pub weights: Weights,
     /// (name, version or command line), in the order of the columns.
     pub schedulers: Vec<(String, String)>,
@@ -88,6 +89,7 @@ pub struct Dataset {
     /// Each run.
     pub samples: Vec<Sample>,
     /// What follows from them.
+    #[serde(default, skip_deserializing, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<Figures>,
 }
 
@@ -132,6 +134,15 @@ impl Figures {
 }
 
 impl Sample {
+    /// Is it of the same scheduler, machine, scenario and seed?
+    pub fn is_same_run(&self, other: &Self) -> bool {
+        let run = |of: &Self| {
+            let names = [&of.scheduler, &of.topology, &of.scenario];
+            (names.map(String::clone), of.seed)
+        };
+        run(self) == run(other)
+    }
+
     fn units(&self) -> Option<u64> {
         let units = self.units.as_ref()?.roles.first()?.units;
         (units > 0).then_some(units)
@@ -215,15 +226,23 @@ impl Dataset {
         }
         let (first, _) = self.schedulers.first()?;
         if first != scheduler {
-            let first = self.samples_of(topology, scenario, first);
-            figures.against_first = self.difference(&samples, &first);
+            figures.against_first = self.difference(topology, scenario, scheduler, first);
             figures.holds = figures.against_first.map(|difference| difference.holds());
         }
         Some(figures)
     }
 
-    /// How `these` differ from `others`, seed by seed; nothing if a seed has no result.
-    fn difference(&self, these: &[&Sample], others: &[&Sample]) -> Option<Difference> {
+    /// How much longer a unit of `scenario` takes under `this` scheduler than under the
+    /// `other` one, seed by seed; nothing if a seed has no result.
+    pub fn difference(
+        &self,
+        topology: &str,
+        scenario: &str,
+        this: &str,
+        other: &str,
+    ) -> Option<Difference> {
+        let these = self.samples_of(topology, scenario, this);
+        let others = self.samples_of(topology, scenario, other);
         let mut joined: Option<Difference> = None;
         let (mut this_sum, mut other_sum) = (0.0, 0.0);
         for this in these {
@@ -254,7 +273,7 @@ fn add_roles(sums: &mut Vec<Role>, roles: &[Role]) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::caches::weights::tests::ROUND;
 

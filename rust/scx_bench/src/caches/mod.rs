@@ -11,11 +11,12 @@
 //!    meets.
 //! 3. The program in it (`bin/scx_walkers`) tells units, the model counts.
 //!
-//! Nothing is kept from one call to the next.
+//! Nothing is taken from one call to the next; `--keep` writes files to be committed (`kept`).
 //!
 //! Not here: the scenarios (`bin/scx_walkers`), the model (`scx_guest`).
 
 pub mod found;
+pub mod kept;
 pub mod symbols;
 pub mod table;
 pub mod weights;
@@ -75,6 +76,11 @@ pub struct CachesArgs {
     /// Write all that was counted to this file.
     #[arg(long, value_name = "FILE", requires = "caches")]
     pub json: Option<PathBuf>,
+    /// Write the counts of each run, without single CPUs and lines, to a small file for each
+    /// scheduler and machine in this directory, to be committed; `scx_bench report --caches DIR`
+    /// shows them.
+    #[arg(long, value_name = "DIR", requires = "caches")]
+    pub keep: Option<PathBuf>,
 }
 
 /// A scenario of the program in the guest.
@@ -126,6 +132,9 @@ pub fn run(args: &GuestArgs, caches: Caches) -> Result<bool> {
     if let Some(path) = &args.caches.json {
         let text = serde_json::to_string_pretty(&dataset).context("writing JSON")?;
         fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))?;
+    }
+    if let Some(dir) = &args.caches.keep {
+        kept::write(&dataset, dir)?;
     }
     said?;
     Ok(dataset.is_whole())

@@ -9,6 +9,7 @@
 //!
 //! Not here: what is computed (`compare`), tables on the terminal (`text`).
 
+mod caches;
 mod chart;
 mod front;
 mod model;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::caches::{found, kept};
 use crate::dataset::Dataset;
 use crate::prometheus;
 use crate::repeat;
@@ -66,6 +68,9 @@ pub struct ReportArgs {
     /// What a scheduler is called where its name would not do. Repeatable.
     #[arg(long, value_name = "NAME=LABEL", value_parser = parse_label)]
     pub label: Vec<(String, String)>,
+    /// Add a tab to the page: what `scx_bench guest --caches --keep` wrote into this directory.
+    #[arg(long, value_name = "DIR", requires = "html")]
+    pub caches: Option<PathBuf>,
 }
 
 /// Print the tables of all files and write what was asked for. Returns whether
@@ -86,7 +91,8 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
         false => text::tables(&dataset),
     })?;
     if let Some(path) = &args.html {
-        write(&dataset, path)?;
+        let caches = args.caches.as_deref().map(kept::read).transpose()?;
+        write_text(path, &html(&dataset, caches.as_ref())?)?;
     }
     if let Some(path) = &args.prometheus {
         prometheus::write(&dataset, path)?;
@@ -126,7 +132,7 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
 /// Write the page about `dataset` to `path`. It lists the losses of its
 /// subject, if that was measured.
 pub fn write(dataset: &Dataset, path: &Path) -> Result<()> {
-    write_text(path, &html(dataset)?)
+    write_text(path, &html(dataset, None)?)
 }
 
 fn write_text(path: &Path, text: &str) -> Result<()> {
@@ -134,13 +140,23 @@ fn write_text(path: &Path, text: &str) -> Result<()> {
     table::say(&format!("written: {}\n", path.display()))
 }
 
-fn html(dataset: &Dataset) -> Result<String> {
+fn html(dataset: &Dataset, counts: Option<&found::Dataset>) -> Result<String> {
     let model = Model::of(dataset);
     let data = serde_json::to_string(&model).context("writing JSON")?;
     // In JSON `<` stands in strings only; without it there is no way out of the
     // script element.
     let data = data.replace('<', "\\u003c");
-    Ok(page::page(&model, &data).into_string())
+    let label = |name: &str| dataset.label(name);
+    let counts = counts.map(|counts| {
+        let subject = dataset.subject.as_deref();
+        let is_there = |name: &&str| counts.schedulers.iter().any(|(known, _)| known == name);
+        caches::section(caches::Page {
+            dataset: counts,
+            subject: subject.filter(is_there),
+            label: &label,
+        })
+    });
+    Ok(page::page(&model, &data, counts).into_string())
 }
 
 #[cfg(test)]
@@ -171,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_page_stands_alone_and_says_what_it_is_about() {
-        let html = html(&example()).unwrap();
+        let html = html(&example(), None).unwrap();
         for word in [
             "6.18",
             "QEMU 10",
@@ -193,7 +209,7 @@ mod tests {
     fn a_real_machine_is_measured_in_repeats() {
         let mut dataset = example();
         dataset.qemu.clear();
-        let html = html(&dataset).unwrap();
+        let html = html(&dataset, None).unwrap();
         assert!(html.contains("median of 3 repeats"));
         assert!(!html.contains("seeds, ") && !html.contains("A seed"));
     }
@@ -202,14 +218,14 @@ mod tests {
     fn names_cannot_break_out_of_the_page() {
         let mut dataset = example();
         dataset.schedulers[1].1 = "</script><b>".into();
-        let html = html(&dataset).unwrap();
+        let html = html(&dataset, None).unwrap();
         assert!(!html.contains("<odd>"), "a name is markup");
         assert_eq!(html.matches("</script>").count(), 1);
     }
 
     #[test]
     fn the_data_in_the_page_is_what_it_shows() {
-        let html = html(&example()).unwrap();
+        let html = html(&example(), None).unwrap();
         let (_, data) = html.split_once("type=\"application/json\">").unwrap();
         let (data, _) = data.split_once("</script>").unwrap();
         let data: serde_json::Value = serde_json::from_str(data).unwrap();
@@ -220,8 +236,22 @@ mod tests {
     }
 
     #[test]
+    fn caches_are_a_tab_of_their_own() {
+        let counts = found::tests::dataset([(10, 1000, 1); 4]);
+        let with = html(&example(), Some(&counts)).unwrap();
+        for part in ["id=\"tab-caches\"", "for=\"tab-caches\"", "id=\"caches\""] {
+            assert_eq!(with.matches(part).count(), 1, "{part}");
+        }
+        // Only a scheduler that was measured there can lose there.
+        assert!(!with.contains("loses to"));
+        let without = html(&example(), None).unwrap();
+        assert!(!without.contains("caches"));
+    }
+
+    #[test]
     fn tags_are_balanced() {
-        let html = html(&example()).unwrap();
+        let counts = found::tests::dataset([(10, 1000, 1); 4]);
+        let html = html(&example(), Some(&counts)).unwrap();
         for tag in [
             "section", "table", "tr", "td", "th", "div", "svg", "g", "p", "ul", "li",
         ] {

@@ -18,8 +18,12 @@ use crate::table;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The whole page, with `data` as JSON inside.
-pub fn page(model: &Model, data: &str) -> Markup {
+/// The whole page, with `data` as JSON inside, and with a tab of caches if there is one.
+pub fn page(model: &Model, data: &str, caches: Option<Markup>) -> Markup {
+    let tabs = Tabs {
+        model,
+        has_caches: caches.is_some(),
+    };
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -28,16 +32,19 @@ pub fn page(model: &Model, data: &str) -> Markup {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "Schedulers compared" }
-                style { (PreEscaped(STYLE)) (PreEscaped(tab_style(model.machines.len()))) }
+                style { (PreEscaped(STYLE)) (PreEscaped(tabs.style())) }
             }
             body {
                 main {
                     (header(model))
-                    (tabs(model))
+                    (tabs.choice())
                     @for (index, machine) in model.machines.iter().enumerate() {
                         section .machine id=(format!("machine{index}")) {
                             (machine_section(View { model, machine }))
                         }
+                    }
+                    @if let Some(caches) = caches {
+                        section .machine #caches { (caches) }
                     }
                     (failures(model))
                     (how(model))
@@ -63,33 +70,56 @@ fn header(model: &Model) -> Markup {
     }
 }
 
-/// The choice of a machine, if there are several.
-fn tabs(model: &Model) -> Markup {
-    html! {
-        @if model.machines.len() > 1 {
-            div .tabs role="group" aria-label="Machine" {
-                @for (index, machine) in model.machines.iter().enumerate() {
-                    input type="radio" name="machine" id=(format!("tab{index}"))
-                        checked[Some(index) == model.main_machine];
-                    label for=(format!("tab{index}")) { (plural(machine.cpus as usize, "CPU")) }
+/// What can be chosen at the top: a machine, or caches.
+struct Tabs<'a> {
+    model: &'a Model,
+    has_caches: bool,
+}
+
+impl Tabs<'_> {
+    fn are_shown(&self) -> bool {
+        self.model.machines.len() + usize::from(self.has_caches) > 1
+    }
+
+    fn choice(&self) -> Markup {
+        let machines = &self.model.machines;
+        html! {
+            @if self.are_shown() {
+                div .tabs role="group" aria-label="Machine" {
+                    @for (index, machine) in machines.iter().enumerate() {
+                        input type="radio" name="machine" id=(format!("tab{index}"))
+                            checked[Some(index) == self.model.main_machine];
+                        label for=(format!("tab{index}")) { (plural(machine.cpus as usize, "CPU")) }
+                    }
+                    @if self.has_caches {
+                        input type="radio" name="machine" id="tab-caches";
+                        label for="tab-caches" { "Caches" }
+                    }
                 }
             }
         }
     }
-}
 
-/// Rules that show only the chosen machine.
-fn tab_style(nr_machines: usize) -> String {
-    if nr_machines < 2 {
-        return String::new();
+    /// Rules that show only what is chosen.
+    fn style(&self) -> String {
+        if !self.are_shown() {
+            return String::new();
+        }
+        let rule = |tab: &str, section: &str| {
+            format!("body:has(#{tab}:checked) #{section}{{display:block}}")
+        };
+        let indices = 0..self.model.machines.len();
+        let mut rules: Vec<String> = indices
+            .map(|index| rule(&format!("tab{index}"), &format!("machine{index}")))
+            .collect();
+        if self.has_caches {
+            rules.push(rule("tab-caches", "caches"));
+        }
+        format!(
+            "@supports selector(:has(a)){{@media screen{{.machine{{display:none}}{}}}}}",
+            rules.concat()
+        )
     }
-    let rules: Vec<String> = (0..nr_machines)
-        .map(|index| format!("body:has(#tab{index}:checked) #machine{index}{{display:block}}"))
-        .collect();
-    format!(
-        "@supports selector(:has(a)){{@media screen{{.machine{{display:none}}{}}}}}",
-        rules.concat()
-    )
 }
 
 fn machine_section(view: View) -> Markup {

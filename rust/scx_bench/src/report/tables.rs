@@ -42,7 +42,8 @@ pub fn overview(view: View) -> Markup {
     }
 }
 
-fn duel(name: &str, score: &Score) -> Markup {
+/// A bar of how often one of two is better, as good, worse.
+pub fn duel(name: &str, score: &Score) -> Markup {
     let all = (score.wins + score.ties + score.losses).max(1);
     let parts = [
         ("win", score.wins),
