@@ -276,16 +276,24 @@ impl Dataset {
         details: &[&str],
     ) -> Vec<(String, Metric)> {
         let samples: Vec<&Sample> = self.samples.iter().filter(|&s| is_meant(s)).collect();
+        let results = || samples.iter().flat_map(|sample| &sample.result.scenarios);
+        let known = SCENARIOS.iter().chain(EXTRA_SCENARIOS);
+        let mut ids: Vec<&str> = known.map(|scenario| scenario.id).collect();
+        // Those of another program come last.
+        for result in results() {
+            if !ids.contains(&result.scenario.as_str()) {
+                ids.push(&result.scenario);
+            }
+        }
         let mut found: Vec<(String, Metric)> = Vec::new();
-        for scenario in SCENARIOS.iter().chain(EXTRA_SCENARIOS) {
-            let results = samples.iter().flat_map(|sample| &sample.result.scenarios);
-            let results = results.filter(|result| result.scenario == scenario.id);
+        for scenario in ids {
+            let results = results().filter(|result| result.scenario == scenario);
             for metric in results.flat_map(|result| &result.metrics) {
                 let is_known =
-                    |(id, other): &(String, Metric)| id == scenario.id && other.name == metric.name;
+                    |(id, other): &(String, Metric)| id == scenario && other.name == metric.name;
                 let counts = metric.headline || details.contains(&metric.name.as_str());
                 if counts && !found.iter().any(is_known) {
-                    found.push((scenario.id.to_string(), metric.clone()));
+                    found.push((scenario.to_string(), metric.clone()));
                 }
             }
         }

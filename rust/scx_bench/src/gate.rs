@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `scx_bench gate`: has a scheduler become worse than its baseline?
 //!
-//! A few scenarios, short and in the guest, each machine of the plan in turn.
+//! A few scenarios, short and in the guest, each machine of the plan in turn; then those with
+//! caches, if the plan has any.
 //!
 //! Not here: what is run (`gate_plan`), how a figure is judged (`baseline`).
 
@@ -52,7 +53,7 @@ pub fn run(args: &GateArgs) -> Result<bool> {
         return update(args);
     }
     let baseline = Baseline::read(&args.baseline)?;
-    let measured = measure(args, &baseline.plan, baseline.plan.seeds)?;
+    let measured = measure(args, &baseline.plan, Seeds::OfGate)?;
     let dataset = &measured.dataset;
     let checks = baseline.check(dataset);
     let mut text = format!("\n{}", baseline::table(&checks));
@@ -92,8 +93,7 @@ fn update(args: &GateArgs) -> Result<bool> {
         (true, None) => GatePlan::first(args.topology, &[]),
         (true, Some(list)) => GatePlan::first(args.topology, &scenario::select(list)?),
     };
-    let seeds = plan.baseline_seeds;
-    let measured = measure(args, &plan, seeds)?;
+    let measured = measure(args, &plan, Seeds::OfBaseline)?;
     let dataset = &measured.dataset;
     if let Some(failure) = text::failures(dataset).first() {
         bail!("no baseline was written: {failure}");
@@ -121,7 +121,23 @@ impl Measured {
     }
 }
 
-fn measure(args: &GateArgs, plan: &GatePlan, seeds: u64) -> Result<Measured> {
+/// Which of a plan's numbers of seeds are run.
+#[derive(Debug, Clone, Copy)]
+enum Seeds {
+    OfGate,
+    OfBaseline,
+}
+
+impl Seeds {
+    fn choose(self, of_gate: u64, of_baseline: u64) -> u64 {
+        match self {
+            Self::OfGate => of_gate,
+            Self::OfBaseline => of_baseline,
+        }
+    }
+}
+
+fn measure(args: &GateArgs, plan: &GatePlan, seeds: Seeds) -> Result<Measured> {
     let sched = SpecArgs {
         sched: vec![args.sched.clone()],
         peers: None,
@@ -136,7 +152,7 @@ fn measure(args: &GateArgs, plan: &GatePlan, seeds: u64) -> Result<Measured> {
         boots::measure(Plan {
             specs: specs.clone(),
             topologies: vec![run.topology.parse()?],
-            seeds,
+            seeds: seeds.choose(plan.seeds, plan.baseline_seeds),
             scenarios: scenario::select(&run.scenarios.join(","))?,
             seconds: Some(plan.seconds),
             with_cost: false,
@@ -151,9 +167,13 @@ fn measure(args: &GateArgs, plan: &GatePlan, seeds: u64) -> Result<Measured> {
         .into_iter()
         .map(measure)
         .collect::<Result<_>>()?;
-    let datasets = parts.iter().map(|part| part.dataset.clone());
+    let mut datasets: Vec<Dataset> = parts.iter().map(|part| part.dataset.clone()).collect();
+    if let Some(held) = &plan.caches {
+        let seeds = seeds.choose(held.seeds, held.baseline_seeds);
+        datasets.push(held.measure(&specs, seeds, &args.boot)?);
+    }
     Ok(Measured {
-        dataset: Dataset::merge(datasets.collect())?,
+        dataset: Dataset::merge(datasets)?,
         parts,
     })
 }

@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use scx_guest::Topology;
 use serde::{Deserialize, Serialize};
 
+use crate::caches::held::HeldCounts;
 use crate::scenario::Scenario;
 
 /// What is run for a first baseline: a latency, a storm, deadlines of both
@@ -23,8 +24,8 @@ const SCENARIOS: &[&str] = &[
     "flood",
 ];
 
-/// Figures that explain others and count all the same. The guest has no caches:
-/// migrations stand for what it cannot see.
+/// Figures that explain others and count all the same. Migrations stand for the caches that the
+/// guest of these scenarios does not have; what is counted of caches is in [`HeldCounts`].
 const DETAILS: &[&str] = &["migrations_per_preemption"];
 
 /// What is run on two last-level caches: whether each gives its tasks as much.
@@ -49,6 +50,9 @@ pub struct GatePlan {
     /// What is run on other machines.
     #[serde(default = "more")]
     pub more: Vec<GateRun>,
+    /// What is counted of caches; nothing if it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<HeldCounts>,
     /// Names of figures that count besides the headlines.
     #[serde(default = "details")]
     pub details: Vec<String>,
@@ -71,7 +75,7 @@ pub struct GateRun {
 
 impl GatePlan {
     /// The plan of a first baseline, on `topology` instead of the usual machine and
-    /// with `scenarios` instead of the usual ones if there are any.
+    /// with `scenarios` instead of the usual ones, and without counts of caches, if there are any.
     pub fn first(topology: Option<Topology>, scenarios: &[&Scenario]) -> Self {
         let named = scenarios.iter().map(|scenario| scenario.id.to_string());
         Self {
@@ -82,6 +86,9 @@ impl GatePlan {
                 _ => named.collect(),
             },
             more: more(),
+            caches: scenarios
+                .is_empty()
+                .then(|| HeldCounts::first(topology.unwrap_or_else(|| Topology::flat(CPUS)))),
             details: details(),
             seconds: SECONDS,
             baseline_seeds: BASELINE_SEEDS,
@@ -161,7 +168,10 @@ mod tests {
             .map(|run| run.topology)
             .collect();
         assert_eq!(topologies, ["1x1x4x1", "1x2x2x1"]);
-        assert_eq!(plan.details, DETAILS);
+        assert_eq!(
+            (plan.details.as_slice(), plan.caches),
+            (&details()[..], None)
+        );
     }
 
     #[test]
@@ -171,7 +181,7 @@ mod tests {
         assert_eq!(runs.len(), 1);
         assert!(runs[0].scenarios.contains(&"fair".to_string()));
         let one = GatePlan::first(None, &scenario::select("pipe").unwrap());
-        assert_eq!(one.scenarios, ["pipe"]);
+        assert_eq!((one.scenarios, one.caches), (words(&["pipe"]), None));
         let nices = runs[0].scenarios.iter().filter(|id| *id == "nice");
         assert_eq!((nices.count(), plan.cpus), (1, 4));
     }

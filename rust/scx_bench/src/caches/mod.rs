@@ -16,6 +16,7 @@
 //! Not here: the scenarios (`bin/scx_walkers`), the model (`scx_guest`).
 
 pub mod found;
+pub mod held;
 pub mod kept;
 pub mod symbols;
 pub mod table;
@@ -32,7 +33,7 @@ use rayon::prelude::*;
 use scx_guest::{Caches, Guest, Kernel, Prepared, Span, Topology};
 use serde::Deserialize;
 
-use crate::boots;
+use crate::boots::{self, BootArgs};
 use crate::candidate::{self, Candidate};
 use crate::guest::GuestArgs;
 use crate::interrupt;
@@ -123,10 +124,40 @@ fn select(list: &str, all: Vec<Listed>) -> Result<Vec<Listed>> {
     Ok(chosen)
 }
 
+/// What is measured.
+#[derive(Debug)]
+pub struct Plan {
+    /// The schedulers.
+    pub specs: Vec<Spec>,
+    /// The guest's machines.
+    pub topologies: Vec<Topology>,
+    /// Scenarios, separated by commas; `all` means every one.
+    pub scenarios: String,
+    /// Runs of each scenario: seeds 1 to this.
+    pub seeds: u64,
+    /// Length of each span in seconds, instead of the scenario's own.
+    pub seconds: Option<f64>,
+    /// The caches.
+    pub caches: Caches,
+    /// How guests are booted.
+    pub boot: BootArgs,
+}
+
 /// Measure what `args` say, print the tables and write the counts. Returns whether
 /// everything has a result.
 pub fn run(args: &GuestArgs, caches: Caches) -> Result<bool> {
-    let mut dataset = measure(args, caches)?;
+    let plan = Plan {
+        specs: args.sched.specs()?,
+        topologies: args.topologies()?,
+        scenarios: args.scenario.clone(),
+        seeds: args.seeds,
+        seconds: args.seconds,
+        caches,
+        boot: args.boot.clone(),
+    };
+    let mut dataset = measure(&plan)?;
+    dataset.command = command(args, &plan.specs, caches);
+    dataset.weights = args.caches.weights;
     dataset.compute();
     let said = crate::table::say(&table::tables(&dataset));
     if let Some(path) = &args.caches.json {
@@ -140,33 +171,33 @@ pub fn run(args: &GuestArgs, caches: Caches) -> Result<bool> {
     Ok(dataset.is_whole())
 }
 
-fn measure(args: &GuestArgs, caches: Caches) -> Result<Dataset> {
-    let specs = args.sched.specs()?;
+/// Count what `plan` says. Nothing is computed yet, and no command is there to repeat it.
+pub fn measure(plan: &Plan) -> Result<Dataset> {
+    let Plan { specs, caches, .. } = plan;
     ensure!(
         specs.iter().all(|spec| spec.source != Source::Limit),
         "`limit` has no result with caches"
     );
-    let topologies = args.topologies()?;
-    for &topology in &topologies {
+    for &topology in &plan.topologies {
         caches.check(topology)?;
     }
     let bench = Bench {
         program: boots::find_beside(PROGRAM)?,
-        scenarios: select(&args.scenario, list()?)?,
-        kernel: Kernel::find(args.boot.kernel.as_deref())?,
-        seeds: args.seeds,
-        seconds: args.seconds,
-        caches,
+        scenarios: select(&plan.scenarios, list()?)?,
+        kernel: Kernel::find(plan.boot.kernel.as_deref())?,
+        seeds: plan.seeds,
+        seconds: plan.seconds,
+        caches: *caches,
     };
     let release = bench.kernel.release();
     let cache_dir = store::cache_dir()?;
-    let (candidates, unbuilt) = candidate::find_all(&specs, release, &cache_dir, |_| false)?;
+    let (candidates, unbuilt) = candidate::find_all(specs, release, &cache_dir, |_| false)?;
     let machines: Vec<(&Candidate, Topology)> = candidates
         .iter()
-        .flat_map(|candidate| topologies.iter().map(move |&of| (candidate, of)))
+        .flat_map(|candidate| plan.topologies.iter().map(move |&of| (candidate, of)))
         .collect();
     let jobs = rayon::ThreadPoolBuilder::new()
-        .num_threads(args.boot.jobs.unwrap_or(boots::JOBS_MAX_DFL).max(1))
+        .num_threads(plan.boot.jobs.unwrap_or(boots::JOBS_MAX_DFL).max(1))
         .build()
         .context("starting threads for guests")?;
     // One at a time: a machine takes minutes, so no thread may have two left at the end.
@@ -189,13 +220,13 @@ fn measure(args: &GuestArgs, caches: Caches) -> Result<Dataset> {
     Ok(Dataset {
         kernel: release.to_string(),
         qemu: boots::qemu_version()?,
-        command: command(args, &specs, caches),
+        command: String::new(),
         caches: caches.to_string(),
-        weights: args.caches.weights,
+        weights: Weights::default(),
         schedulers: schedulers
             .map(|spec| (spec.name.clone(), spec.describe()))
             .collect(),
-        topologies: topologies.iter().map(Topology::to_string).collect(),
+        topologies: plan.topologies.iter().map(Topology::to_string).collect(),
         scenarios: bench
             .scenarios
             .into_iter()

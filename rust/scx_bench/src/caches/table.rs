@@ -15,10 +15,10 @@ use crate::table::value;
 use crate::text;
 
 /// One of the counts.
-type Count = fn(&Counts) -> u64;
+pub(super) type Count = fn(&Counts) -> u64;
 
 /// What is shown of counts.
-const ROWS: [(&str, Count); 6] = [
+pub(super) const ROWS: [(&str, Count); 6] = [
     ("instructions", |counts| counts.instructions),
     ("L1 misses", |counts| counts.l1_misses),
     ("L2 misses", |counts| counts.l2_misses),
