@@ -233,7 +233,8 @@ impl Dataset {
     }
 
     /// How much longer a unit of `scenario` takes under `this` scheduler than under the
-    /// `other` one, seed by seed; nothing if a seed has no result.
+    /// `other` one, seed by seed. Seeds that only one of them has been run with do not count;
+    /// nothing if there is no other, or if one has no result.
     pub fn difference(
         &self,
         topology: &str,
@@ -246,7 +247,9 @@ impl Dataset {
         let mut joined: Option<Difference> = None;
         let (mut this_sum, mut other_sum) = (0.0, 0.0);
         for this in these {
-            let other = others.iter().find(|other| other.seed == this.seed)?;
+            let Some(other) = others.iter().find(|other| other.seed == this.seed) else {
+                continue;
+            };
             let (this, other) = (this.amounts()?, other.amounts()?);
             let difference = self.weights.difference(&this, &other);
             this_sum += self.weights.time_ns(&this);
@@ -399,8 +402,15 @@ pub(crate) mod tests {
         let found = dataset.find("1x1x4x1", "walk", "b").unwrap();
         assert_eq!(found.against_first, None);
         assert!(!dataset.is_whole());
-        dataset.samples.truncate(2);
-        dataset.samples[1].units = None;
+        // A seed that only one was run with does not count.
+        dataset.samples[0] = dataset.samples[1].clone();
+        dataset.samples[0].seed = 3;
+        dataset.compute();
+        let found = dataset.find("1x1x4x1", "walk", "b").unwrap();
+        let expected = (30.9 / 10.9 - 1.0) * 100.0;
+        assert!((found.against_first.unwrap().pct - expected).abs() < 1e-9);
+        dataset.samples.truncate(1);
+        dataset.samples[0].units = None;
         dataset.compute();
         assert!(dataset.figures.is_empty());
     }
