@@ -78,7 +78,8 @@ pub fn main(args: &Args) -> Result<()> {
     if !has(&args.rest, "--subject") {
         command.args(["--subject", OURS]);
     }
-    if !has(&args.rest, "--prometheus") {
+    // Counts of caches are no figures over time.
+    if !has(&args.rest, "--prometheus") && !has(&args.rest, "--caches") {
         let version = workspace.version(PACKAGE)?;
         command.arg("--prometheus").arg(prometheus_file(version)?);
     }
