@@ -19,6 +19,10 @@ use crate::clock::NSEC_PER_USEC;
 use crate::compare::Score;
 use crate::table::value;
 
+/// L2 misses are listed if another scheduler has fewer by this factor and by so many.
+const MISSES_FACTOR_MIN: f64 = 1.1;
+const MISSES_MIN: f64 = 1.0;
+
 /// Counts of caches, and what is shown of them.
 #[derive(Clone, Copy)]
 pub struct Page<'a> {
@@ -173,6 +177,7 @@ fn overview(page: Page, subject: &str) -> Markup {
                 }
             }
         }
+        (misses_table(page, subject))
         h3 { (name) " against each" }
         div .duels {
             @for (other, _) in page.dataset.schedulers.iter().filter(|(name, _)| name != subject) {
@@ -182,6 +187,84 @@ fn overview(page: Page, subject: &str) -> Markup {
         p .key {
             span .win { "less modelled time" } " " span .tie { "no claim" } " "
             span .loss { "more" }
+        }
+    }
+}
+
+/// Where user code misses the L2 more often under the subject than under another scheduler.
+struct Misses<'a> {
+    topology: &'a str,
+    scenario: &'a str,
+    /// For each unit under the subject.
+    own: f64,
+    /// Under the one that has least.
+    least: f64,
+    by: &'a str,
+}
+
+/// Each scenario and machine with more misses than the best by a tenth and by one, the furthest
+/// first. No weight is in it.
+fn misses<'a>(dataset: &'a Dataset, subject: &str) -> Vec<Misses<'a>> {
+    let per_unit = |of: &Figures| of.total.user.l2_misses as f64 / of.units().max(1) as f64;
+    let mut found = Vec::new();
+    for topology in &dataset.topologies {
+        for (scenario, _) in &dataset.scenarios {
+            let Some(own) = dataset.find(topology, scenario, subject).map(per_unit) else {
+                continue;
+            };
+            let others = dataset.schedulers.iter().filter_map(|(name, _)| {
+                let of = dataset.find(topology, scenario, name)?;
+                Some((name, per_unit(of)))
+            });
+            let best = others.min_by(|(_, a), (_, b)| a.total_cmp(b));
+            let Some((by, least)) = best else { continue };
+            if own > least * MISSES_FACTOR_MIN && own > least + MISSES_MIN {
+                found.push(Misses {
+                    topology,
+                    scenario,
+                    own,
+                    least,
+                    by,
+                });
+            }
+        }
+    }
+    found.sort_by(|a, b| (b.own - b.least).total_cmp(&(a.own - a.least)));
+    found
+}
+
+fn misses_table(page: Page, subject: &str) -> Markup {
+    let found = misses(page.dataset, subject);
+    html! {
+        @if !found.is_empty() {
+            p .note {
+                "L2 misses of user code for each unit, where another scheduler has fewer by a tenth \
+                 and by one. What they cost is in modelled time, under the weights of the sweep."
+            }
+            div .scroll {
+                table .losses {
+                    thead {
+                        tr {
+                            th scope="col" { "scenario" }
+                            th scope="col" .number { "CPUs" }
+                            th scope="col" .number { ((page.label)(subject)) }
+                            th scope="col" .number { "fewest" }
+                            th scope="col" { "by" }
+                        }
+                    }
+                    tbody {
+                        @for of in found {
+                            tr {
+                                th scope="row" { (of.scenario) }
+                                td .number { (nr_cpus(of.topology)) }
+                                td .number { (value(of.own)) }
+                                td .number { (value(of.least)) }
+                                td { ((page.label)(of.by)) }
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 }
@@ -355,6 +438,24 @@ mod tests {
         let of_a = score(&all, "a");
         assert_eq!((of_a.wins, of_a.ties, of_a.losses), (1, 0, 2));
         assert_eq!(score(&all, "b").ties, 1);
+    }
+
+    #[test]
+    fn more_misses_are_listed_without_any_weight() {
+        let of = |counts| -> Vec<(f64, f64, String)> {
+            let dataset = dataset(counts);
+            let found = misses(&dataset, "b");
+            let found = found.iter();
+            found
+                .map(|of| (of.own, of.least, of.by.to_string()))
+                .collect()
+        };
+        let more = of([(10, 1000, 5), (10, 1000, 15), (10, 900, 30), (10, 900, 50)]);
+        assert_eq!(more, [(4.0, 1.0, "a".to_string())]);
+        // Less than one, less than a tenth, fewer.
+        assert!(of([(10, 9, 1), (10, 9, 1), (10, 9, 8), (10, 9, 8)]).is_empty());
+        assert!(of([(1, 9, 50), (1, 9, 50), (1, 9, 52), (1, 9, 54)]).is_empty());
+        assert!(of([(10, 9, 90), (10, 9, 90), (10, 9, 8), (10, 9, 8)]).is_empty());
     }
 
     #[test]
