@@ -18,6 +18,9 @@ mod list;
 /// Options that name a file to be made.
 const MADE: [&str; 3] = ["--html=", "--picture=", "--score="];
 
+/// The option that names further results.
+const READ: &str = "--caches=";
+
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.join("../..").canonicalize().expect("the repository")
@@ -27,10 +30,13 @@ fn root() -> PathBuf {
 fn all_pages_are_made_from_the_committed_results() {
     let dir = tempfile::tempdir().expect("a directory");
     for pages in list::PAGES {
-        let results = dir.path().join(pages.results);
-        fs::create_dir_all(results.parent().expect("a parent")).expect("directories");
-        std::os::unix::fs::symlink(root().join(pages.results), results).expect("a link");
         let args = pages.args();
+        let further = args.iter().filter_map(|arg| arg.strip_prefix(READ));
+        for path in further.chain([pages.results]) {
+            let link = dir.path().join(path);
+            fs::create_dir_all(link.parent().expect("a parent")).expect("directories");
+            std::os::unix::fs::symlink(root().join(path), link).expect("a link");
+        }
         let made = |arg| {
             MADE.iter()
                 .find_map(|option| str::strip_prefix(arg, option))

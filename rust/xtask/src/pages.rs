@@ -45,6 +45,7 @@ pub const PAGES: &[Pages] = &[
         others: &[
             "--command=cargo xtask bench",
             "--html=docs/bench/report.html",
+            "--caches=docs/bench/caches",
             "--picture=docs/bench/frames.svg",
             "--score=README.md",
         ],
