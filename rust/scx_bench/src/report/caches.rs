@@ -330,13 +330,14 @@ fn table(page: Page, topology: &str, scenario: &str) -> Markup {
                         }
                     }
                 }
-                tbody { @for of in found { (line(page, of)) } }
+                tbody { @for of in found { (line(page, of, nr_seeds(dataset, topology))) } }
             }
         }
     }
 }
 
-fn line(page: Page, of: &Figures) -> Markup {
+/// A line of it; the number of seeds is told where it is not `nr_seeds`.
+fn line(page: Page, of: &Figures, nr_seeds: usize) -> Markup {
     let units = of.units().max(1);
     let per_unit = |count: u64| value(count as f64 / units as f64);
     let (user, mut others) = (&of.total.user, of.total.kernel);
@@ -350,7 +351,12 @@ fn line(page: Page, of: &Figures) -> Markup {
     });
     html! {
         tr {
-            th scope="row" .subject[is_subject] { ((page.label)(&of.scheduler)) }
+            th scope="row" .subject[is_subject] {
+                ((page.label)(&of.scheduler))
+                @if of.nr_seeds as usize != nr_seeds {
+                    small { " " (plural(of.nr_seeds as usize, "seed")) }
+                }
+            }
             @for role in &of.roles { td .number { (value(of.per_second(role.units))) } }
             td .number {
                 (of.roles.first().map_or(0.0, |role| of.per_second(role.moves)).round())
@@ -438,6 +444,23 @@ mod tests {
         let of_a = score(&all, "a");
         assert_eq!((of_a.wins, of_a.ties, of_a.losses), (1, 0, 2));
         assert_eq!(score(&all, "b").ties, 1);
+    }
+
+    #[test]
+    fn fewer_seeds_than_others_have_are_told() {
+        let mut dataset = dataset([(10, 1000, 1); 4]);
+        let page = |dataset: &Dataset| {
+            let page = Page {
+                dataset,
+                subject: None,
+                label: &|name| name.to_string(),
+            };
+            section(page).into_string()
+        };
+        assert!(!page(&dataset).contains("1 seed"));
+        dataset.samples.truncate(3);
+        dataset.compute();
+        assert_eq!(page(&dataset).matches("b<small> 1 seed</small>").count(), 1);
     }
 
     #[test]
