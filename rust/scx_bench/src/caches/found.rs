@@ -15,6 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::weights::{self, Difference, Weights};
 use crate::clock::NSEC_PER_SEC;
 
+/// Roles did as much if their units are no further apart than this part of them, or than so many.
+const SAME_WORK_PART: f64 = 0.1;
+const SAME_WORK_UNITS: f64 = 2.0;
+
 /// What the processes of one role did together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Role {
@@ -148,6 +152,18 @@ impl Sample {
         (units > 0).then_some(units)
     }
 
+    /// Did each role but the first as much as that of `other`, in all or for each unit of the
+    /// first one?
+    fn did_the_work_of(&self, other: &Self) -> Option<bool> {
+        let (these, others) = (&self.units.as_ref()?.roles, &other.units.as_ref()?.roles);
+        let factor = other.units()? as f64 / self.units()? as f64;
+        let mut pairs = these.iter().zip(others).skip(1);
+        Some(pairs.all(|(this, other)| {
+            let (this, other) = (this.units as f64, other.units as f64);
+            is_as_much(this, other) || is_as_much(this * factor, other)
+        }))
+    }
+
     fn amounts(&self) -> Option<weights::Amounts> {
         Some(weights::amounts(&self.span.as_ref()?.total, self.units()?))
     }
@@ -250,8 +266,12 @@ impl Dataset {
             let Some(other) = others.iter().find(|other| other.seed == this.seed) else {
                 continue;
             };
+            let is_same_work = this.did_the_work_of(other)?;
             let (this, other) = (this.amounts()?, other.amounts()?);
-            let difference = self.weights.difference(&this, &other);
+            let difference = Difference {
+                is_same_work,
+                ..self.weights.difference(&this, &other)
+            };
             this_sum += self.weights.time_ns(&this);
             other_sum += self.weights.time_ns(&other);
             joined = Some(joined.map_or(difference, |before| before.join(difference)));
@@ -260,6 +280,10 @@ impl Dataset {
         let pct = (this_sum / other_sum - 1.0) * 100.0;
         joined.map(|difference| Difference { pct, ..difference })
     }
+}
+
+fn is_as_much(this: f64, other: f64) -> bool {
+    (this - other).abs() <= (SAME_WORK_PART * this.max(other)).max(SAME_WORK_UNITS)
 }
 
 /// Add what the roles of one seed did to the same roles of others.
@@ -387,6 +411,24 @@ pub(crate) mod tests {
         // A seed is compared with the same one.
         let (more, holds) = of([(10, 2000, 0), (10, 1000, 0), (10, 2200, 0), (10, 1100, 0)]);
         assert!(holds && (more.most_pct - 10.0).abs() < 1e-9, "{more:?}");
+    }
+
+    #[test]
+    fn a_claim_needs_the_same_work_of_other_roles() {
+        let of = |passes: u64, timers: u64| {
+            let counts = (passes, 1000 * passes, 9);
+            let mut dataset = dataset([(10, 1000, 1), (10, 1000, 1), counts, counts]);
+            for sample in &mut dataset.samples {
+                let roles = &mut sample.units.as_mut().unwrap().roles;
+                roles[1].units = if sample.scheduler == "b" { timers } else { 100 };
+            }
+            dataset.compute();
+            dataset.find("1x1x4x1", "walk", "b").unwrap().holds.unwrap()
+        };
+        // As much, in all or for each pass, or nearly.
+        assert!(of(10, 100) && of(20, 200) && of(20, 100) && of(10, 91));
+        assert!(!of(10, 50) && !of(20, 60) && !of(10, 0));
+        assert!(is_as_much(0.0, 2.0) && !is_as_much(0.0, 3.0));
     }
 
     #[test]

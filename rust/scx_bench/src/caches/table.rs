@@ -52,7 +52,7 @@ fn notes(dataset: &Dataset) -> String {
         "\nLinux {}, caches {}; counts for each unit, moves and units of a second.\n\
          Modelled time is a sum of {} ns. \"Against {first}\" is followed by what it comes to \
          with\neach weight but the first from 1/{SWEEP} to {SWEEP} times that, under each seed; a \
-         ? has no sign there.\n",
+         ? has no sign there,\nor other roles did more or less meanwhile.\n",
         dataset.kernel, dataset.caches, dataset.weights,
     )
 }
@@ -119,6 +119,7 @@ fn difference_text(difference: Difference) -> String {
         pct,
         least_pct,
         most_pct,
+        ..
     } = difference;
     let mark = if difference.holds() { "" } else { "?" };
     format!("{pct:+.1}{mark} [{least_pct:+.1}..{most_pct:+.1}]")
@@ -172,7 +173,7 @@ fn line_text(sample: &Sample, line: &Line) -> String {
 }
 
 /// What has no result and why, a line for each.
-fn failures(dataset: &Dataset) -> Vec<String> {
+pub fn failures(dataset: &Dataset) -> Vec<String> {
     let failed = dataset.samples.iter().filter_map(|sample| {
         let why = sample.failure.as_ref()?;
         Some(format!(

@@ -89,12 +89,15 @@ pub struct Difference {
     pub least_pct: f64,
     /// The most.
     pub most_pct: f64,
+    /// Whether all other work was the same meanwhile; without that a unit pays for more or less
+    /// than itself.
+    pub is_same_work: bool,
 }
 
 impl Difference {
-    /// Is it the same sign all over the sweep?
+    /// Is it the same sign all over the sweep, beside the same work?
     pub fn holds(&self) -> bool {
-        self.least_pct > 0.0 || self.most_pct < 0.0
+        self.is_same_work && (self.least_pct > 0.0 || self.most_pct < 0.0)
     }
 
     /// What both say.
@@ -103,6 +106,7 @@ impl Difference {
             pct: self.pct,
             least_pct: self.least_pct.min(other.least_pct),
             most_pct: self.most_pct.max(other.most_pct),
+            is_same_work: self.is_same_work && other.is_same_work,
         }
     }
 }
@@ -133,6 +137,7 @@ impl Weights {
             pct: pct(&self.words()),
             least_pct: f64::INFINITY,
             most_pct: f64::NEG_INFINITY,
+            is_same_work: true,
         };
         for corner in 0..1 << (NR_WEIGHTS - 1) {
             let mut words = self.words();
@@ -277,12 +282,19 @@ pub(super) mod tests {
             pct: 5.0,
             least_pct: 1.0,
             most_pct: 9.0,
+            is_same_work: true,
         };
         let other = Difference {
             pct: 2.0,
             least_pct: -1.0,
             most_pct: 3.0,
+            is_same_work: true,
         };
+        let of_other_work = Difference {
+            is_same_work: false,
+            ..one
+        };
+        assert!(!of_other_work.holds() && !one.join(of_other_work).holds());
         assert!(one.holds() && !one.join(other).holds());
         assert_eq!(one.join(other).most_pct, 9.0);
     }

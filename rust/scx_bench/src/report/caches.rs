@@ -14,6 +14,7 @@ use super::page::plural;
 use super::tables;
 use crate::caches::found::{Dataset, Figures};
 use crate::caches::kept::nr_cpus;
+use crate::caches::table as terminal;
 use crate::caches::weights::{self, Difference, SWEEP};
 use crate::clock::NSEC_PER_USEC;
 use crate::compare::Score;
@@ -73,6 +74,11 @@ pub fn section(page: Page) -> Markup {
                 (table(page, topology, scenario))
             }
         }
+        @let failures = terminal::failures(dataset);
+        @if !failures.is_empty() {
+            h3 { "Without a result" }
+            ul .failures { @for line in failures { li { (line) } } }
+        }
         p { "The same again:" }
         @for command in dataset.command.lines() { pre { code { (command) } } }
     }
@@ -92,7 +98,8 @@ fn notes(dataset: &Dataset) -> Markup {
              difference is followed by its range over the sweep, each weight by itself, under each \
              seed; where that has both signs it is marked with ? and is no claim. The machine's \
              clock counts instructions, so a unit of busy hogs also pays for what the others do: \
-             compare it together with their units."
+             where another role did more or less by a tenth, in all and for each unit, there is no \
+             claim either."
         }
     }
 }
@@ -426,6 +433,7 @@ mod tests {
                 pct,
                 least_pct: pct - 5.0,
                 most_pct: pct + 5.0,
+                is_same_work: true,
             },
         };
         let all = [
@@ -458,6 +466,10 @@ mod tests {
             section(page).into_string()
         };
         assert!(!page(&dataset).contains("1 seed"));
+        assert!(!page(&dataset).contains("Without a result"));
+        dataset.samples[3].failure = Some("it <stalled>".into());
+        let failed = "<li>b, 1x1x4x1, walk, seed 2: it &lt;stalled&gt;</li>";
+        assert!(page(&dataset).contains(failed));
         dataset.samples.truncate(3);
         dataset.compute();
         assert_eq!(page(&dataset).matches("b<small> 1 seed</small>").count(), 1);
