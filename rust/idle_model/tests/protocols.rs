@@ -123,6 +123,26 @@ fn breaks(name: &str, machine: Machine, property: &'static str) {
     );
 }
 
+/// A task is lost once `change` has left out a step of `protocol`.
+fn needs(
+    protocol: Protocol,
+    name: &str,
+    world: World,
+    ordering: Ordering,
+    change: fn(&mut Protocol),
+) {
+    breaks(name, world(but(protocol, change), ordering), NO_TASK_LOST);
+}
+
+/// `protocol` needs the steps that both protocols have.
+fn needs_each_step_of_both(protocol: Protocol) {
+    let without = |name, ordering, change| needs(protocol, name, two_cpus, ordering, change);
+    without("barrier after counting", Weak, |p| p.publish = Publish::Add);
+    without("atomic count", Tso, |p| p.publish = Publish::Store);
+    without("count before the look", Sc, |p| p.counts_first = false);
+    without("barrier in update_idle", Weak, |p| p.idle_barrier = false);
+}
+
 #[test]
 fn the_timed_protocol_loses_no_task_and_does_not_spin() {
     for ordering in [Tso, Weak] {
@@ -139,27 +159,14 @@ fn the_timed_protocol_loses_no_task_and_does_not_spin() {
 
 #[test]
 fn the_timed_protocol_needs_each_step() {
-    let without = |name, world: World, ordering, change: fn(&mut Protocol)| {
-        breaks(name, world(but(TIMED, change), ordering), NO_TASK_LOST);
-    };
-    without("barrier after counting", two_cpus, Weak, |p| {
-        p.publish = Publish::Add
-    });
-    without("atomic count", two_cpus, Tso, |p| {
-        p.publish = Publish::Store
-    });
-    without("count before the look", two_cpus, Sc, |p| {
-        p.counts_first = false
-    });
+    let without = |name, world, ordering, change| needs(TIMED, name, world, ordering, change);
+    needs_each_step_of_both(TIMED);
     without("enqueue arms", two_cpus, Sc, |p| {
         p.enqueue_arms = Arms::Never
     });
     // A CPU that was claimed is in no mask but the scheduler's own.
     without("own mask", two_wakeups, Sc, |p| {
         p.enqueue_arms = Arms::IfClaimed
-    });
-    without("barrier in update_idle", two_cpus, Weak, |p| {
-        p.idle_barrier = false
     });
     without("update_idle arms", two_cpus, Sc, |p| p.idle_arms = false);
     without("barrier in the timer", two_wakeups, Tso, |p| {
@@ -244,22 +251,9 @@ fn the_untimed_protocol_loses_no_task_to_itself() {
 
 #[test]
 fn the_untimed_protocol_needs_each_step() {
-    let without = |name, world: World, ordering, change: fn(&mut Protocol)| {
-        breaks(name, world(but(UNTIMED, change), ordering), NO_TASK_LOST);
-    };
-    without("barrier after counting", two_cpus, Weak, |p| {
-        p.publish = Publish::Add
-    });
-    without("atomic count", two_cpus, Tso, |p| {
-        p.publish = Publish::Store
-    });
-    without("count before the look", two_cpus, Sc, |p| {
-        p.counts_first = false
-    });
+    let without = |name, world, ordering, change| needs(UNTIMED, name, world, ordering, change);
+    needs_each_step_of_both(UNTIMED);
     without("claim", two_cpus, Sc, |p| p.claims = false);
-    without("barrier in update_idle", two_cpus, Weak, |p| {
-        p.idle_barrier = false
-    });
     without("second look", two_cpus, Sc, |p| {
         p.second_look = SecondLook::Off
     });
