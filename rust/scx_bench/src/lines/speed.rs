@@ -30,24 +30,12 @@ pub(super) fn clock_ghz() -> Option<f64> {
             // SAFETY: additions in a register, without memory or the stack.
             unsafe {
                 std::arch::asm!(
+                    ".rept {additions}",
                     "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
-                    "add {sum}, {one}",
+                    ".endr",
                     sum = inout(reg) sum,
                     one = in(reg) one,
+                    additions = const ROUND_ADDITIONS,
                     options(pure, nomem, nostack),
                 );
             }
