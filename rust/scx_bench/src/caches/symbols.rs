@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Names of the addresses that a guest tells, by the `/proc/kallsyms` of the same boot.
+//! Names of the addresses that were counted, by the `/proc/kallsyms` of the same boot.
 //!
 //! Not here: addresses of user programs, which have no names there.
 

@@ -113,7 +113,7 @@ impl Counter {
         self.cpu = cpu;
     }
 
-    /// So many more units that nobody did.
+    /// Count `nr` units that were due and left out.
     pub fn units_left_out(&mut self, nr: u64) {
         if self.board.is_counting.0.load(Ordering::Relaxed) != 0 {
             add(&self.slot.units, nr);
