@@ -33,6 +33,19 @@ __hidden s32 account_init_task(struct task_struct *p,
 	return 0;
 }
 
+/*
+ * Return the CPU time that @p used since this was called last, as the kernel
+ * counts it: that is what users see, also of what a switch takes.
+ */
+static u64 take_used_ns(const struct task_struct *p, struct task_ctx *taskc)
+{
+	u64 total_ns = p->se.sum_exec_runtime;
+	u64 used_ns = total_ns - taskc->account.charged_ns;
+
+	taskc->account.charged_ns = total_ns;
+	return used_ns;
+}
+
 __hidden void account_enable(struct task_struct *p)
 {
 	struct task_ctx *taskc = try_lookup_task(p);
@@ -41,6 +54,8 @@ __hidden void account_enable(struct task_struct *p)
 
 	if (!taskc || !llcc)
 		return;
+	/* What it used in another class is not charged. */
+	take_used_ns(p, taskc);
 	share_enable(p, taskc, llcc);
 	slice_end_turn(taskc);
 }
@@ -98,15 +113,6 @@ __hidden void account_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 	rescue_begin_run(taskc, cpuc, now);
 }
 
-/* Return how long the present run of @taskc has lasted at @now. */
-static u64 run_length_ns(const struct task_ctx *taskc, u64 now)
-{
-	s64 ran_ns = now - taskc->account.run_started_at;
-
-	/* A change of nice or affinity may come from another CPU's clock. */
-	return ran_ns > 0 ? ran_ns : 0;
-}
-
 /* A confined task ran for @ran_ns, on this CPU as a rule. */
 static void count_confined(u64 ran_ns)
 {
@@ -117,17 +123,15 @@ static void count_confined(u64 ran_ns)
 }
 
 /*
- * The run of the task of @taskc ends at @now: charge it. @stays if the task
- * remains runnable.
+ * The run of @p ends at @now: charge it. @stays if the task remains runnable.
  */
-static void charge_run(struct task_ctx *taskc, struct llc_ctx *llcc, u64 now,
-		       bool stays)
+static void charge_run(struct task_struct *p, struct task_ctx *taskc,
+		       struct llc_ctx *llcc, u64 now, bool stays)
 {
-	u64 used_ns = run_length_ns(taskc, now) + taskc->account.uncharged_ns;
+	u64 used_ns = take_used_ns(p, taskc);
 
 	taskc->account.run_started_at = now;
 	taskc->account.run_is_charged = 1;
-	taskc->account.uncharged_ns = 0;
 	if (taskc->hint.known.is_confined)
 		count_confined(used_ns);
 	slice_use(taskc, used_ns);
@@ -138,7 +142,7 @@ static void charge_run(struct task_ctx *taskc, struct llc_ctx *llcc, u64 now,
 __hidden void account_end_run(struct task_struct *p, struct task_ctx *taskc,
 			      struct llc_ctx *llcc, u64 now)
 {
-	charge_run(taskc, llcc, now, true);
+	charge_run(p, taskc, llcc, now, true);
 	classify_served_tier(p, taskc, llcc);
 }
 
@@ -254,13 +258,11 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 	stays = is_runnable || !p->__state;
 	/*
 	 * If the slice was used up ops.dispatch() has charged the run, to
-	 * compare it with others. The switch takes a few us more; to take the
-	 * domain's lock again for them is not worth it.
+	 * compare it with others. What it used since then is charged next time:
+	 * to take the domain's lock again for that is not worth it.
 	 */
 	if (!stays || !taskc->account.run_is_charged)
-		charge_run(taskc, llcc, now, stays);
-	else
-		taskc->account.uncharged_ns = run_length_ns(taskc, now);
+		charge_run(p, taskc, llcc, now, stays);
 	rescue_end_run(taskc);
 	frequency_ran(cpuc, now);
 	cpuc->account.stopped_at = now;

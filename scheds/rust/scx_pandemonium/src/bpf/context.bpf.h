@@ -69,7 +69,7 @@ struct account_task {
 	u64 run_started_at; /* when its present run began */
 	u64 runnable_at;    /* when it began to wait; 0 once it runs */
 	u64 last_wait_ns;   /* from runnable to running, last time */
-	u64 uncharged_ns;   /* used since its last run was charged */
+	u64 charged_ns;	    /* of p->se.sum_exec_runtime */
 	u32 run_is_charged; /* 1: ops.dispatch() charged its run */
 	s32 last_cpu;	    /* where it ran last; -1 if never */
 };
