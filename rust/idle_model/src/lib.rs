@@ -57,8 +57,9 @@
 //!    after 1 ms. Window: the rest of them, and a CPU that is not active, which the kernel does
 //!    not ask to dispatch.
 //!
-//! On arm64 the first has no barriers: `__sync_fetch_and_add()` is a relaxed `STADD` where its
-//! result is not used, and nothing is between `set_bit()` and the look of `ops.update_idle()`.
+//! Both sides of the first have a full barrier: `__sync_fetch_and_add()` is a relaxed `STADD` on
+//! arm64 where its result is not used, so it is used, and an exchange is between `set_bit()` and
+//! the look of `ops.update_idle()`.
 //! None of the five covers a claimed CPU that runs something else while a third one is idle.
 //!
 //! # What suffices

@@ -187,7 +187,7 @@ pub struct Metrics {
     pub nr_own: u64,
     #[stat(desc = "Placed in the interactive queue of an LLC domain")]
     pub nr_interactive: u64,
-    #[stat(desc = "Placed in the batch queue of an LLC domain")]
+    #[stat(desc = "Batch tasks placed near the CPU where they were")]
     pub nr_batch: u64,
     #[stat(desc = "Enqueued because of a wakeup")]
     pub nr_enq_wakeup: u64,
@@ -199,8 +199,10 @@ pub struct Metrics {
     pub nr_serve_own: u64,
     #[stat(desc = "Tasks taken from the interactive queue of the domain")]
     pub nr_serve_interactive: u64,
-    #[stat(desc = "Tasks taken from the batch queue of the domain")]
+    #[stat(desc = "Batch tasks taken that waited near the CPU")]
     pub nr_serve_batch: u64,
+    #[stat(desc = "Batch tasks taken that waited near another CPU of the domain")]
+    pub nr_serve_pulled: u64,
     #[stat(desc = "Tasks taken from the queues of another domain")]
     pub nr_serve_stolen: u64,
     #[stat(desc = "Batch tasks served after enough turns of others")]
@@ -312,6 +314,7 @@ impl Metrics {
             nr_serve_own: count(stat_id_STAT_SERVE_OWN),
             nr_serve_interactive: count(stat_id_STAT_SERVE_INTERACTIVE),
             nr_serve_batch: count(stat_id_STAT_SERVE_BATCH),
+            nr_serve_pulled: count(stat_id_STAT_SERVE_PULLED),
             nr_serve_stolen: count(stat_id_STAT_SERVE_STOLEN),
             nr_serve_deficit: count(stat_id_STAT_SERVE_DEFICIT),
             nr_serve_rescued: count(stat_id_STAT_SERVE_RESCUED),

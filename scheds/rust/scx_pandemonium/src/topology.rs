@@ -88,6 +88,7 @@ impl Tables {
             is_big: 1,
             pack_rank: u32::MAX,
             sibling: 0,
+            next: 0,
         };
         let mut cpus = vec![absent; nr_cpu_ids];
         for (id, cpu) in &machine.cpus {
@@ -97,6 +98,7 @@ impl Tables {
             let llc_idx = *idx_of
                 .get(id)
                 .with_context(|| format!("CPU {id} is in no LLC domain"))?;
+            let of_domain = domains[llc_idx].cpus.iter().copied().collect();
             *entry = cpu_topo {
                 is_known: 1,
                 llc_idx: u32::try_from(llc_idx)?,
@@ -105,7 +107,8 @@ impl Tables {
                 node_idx: u32::try_from(cpu.node_id)?,
                 is_big: u32::from(big_cpus.contains(id)),
                 pack_rank: u32::MAX,
-                sibling: u32::try_from(sibling_of(&cores[&cpu.core_id], *id))?,
+                sibling: u32::try_from(next_of(&cores[&cpu.core_id], *id))?,
+                next: u32::try_from(next_of(&of_domain, *id))?,
             };
         }
         for (rank, id) in (0u32..).zip(pack_order(machine, &big_cpus, &idx_of)) {
@@ -119,6 +122,7 @@ impl Tables {
             let mut entry = llc_topo {
                 nr_cpus,
                 nr_scale_cpus: nr_cpus,
+                first_cpu: u32::try_from(domain.cpus.first().copied().unwrap_or(0))?,
                 cache_idx: u32::try_from(domain.cache_idx)?,
                 node_idx: u32::try_from(domain.node_id)?,
                 nr_neighbours: u32::try_from(neighbours.len())?,
@@ -221,10 +225,10 @@ fn l2_indices(machine: &Machine) -> Result<BTreeMap<(usize, usize, usize), u32>>
         .collect()
 }
 
-/// The next CPU of `core` after `cpu`, the first after the last; itself, if it has no
+/// The next of `cpus` after `cpu`, the first after the last; itself, if there is no
 /// other.
-fn sibling_of(core: &BTreeSet<usize>, cpu: usize) -> usize {
-    let next = core.range(cpu + 1..).next().or(core.first());
+fn next_of(cpus: &BTreeSet<usize>, cpu: usize) -> usize {
+    let next = cpus.range(cpu + 1..).next().or(cpus.first());
     next.copied().unwrap_or(cpu)
 }
 
@@ -540,6 +544,15 @@ mod tests {
         });
         let ranks: Vec<u32> = ladder.cpus.iter().map(|cpu| cpu.pack_rank).collect();
         assert_eq!(ranks, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn the_cpus_of_a_domain_are_a_ring() {
+        let tables = tables(1, 2, 2, 2);
+        let next: Vec<u32> = tables.cpus.iter().map(|cpu| cpu.next).collect();
+        assert_eq!(next, [1, 2, 3, 0, 5, 6, 7, 4]);
+        let first: Vec<u32> = tables.llcs.iter().map(|llc| llc.first_cpu).collect();
+        assert_eq!(first, [0, 4]);
     }
 
     #[test]

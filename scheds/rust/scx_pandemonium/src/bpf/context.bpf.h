@@ -132,6 +132,8 @@ struct topo_llc {
 	u32 idx;
 	u32 nr_cpus;	   /* that are online: what can run at a time */
 	u32 nr_scale_cpus; /* what bounds of a decision grow with */
+	u32 first_cpu;	   /* where the ring of its CPUs begins */
+	u32 nr_parts;	   /* how many there are, online or not */
 	u32 cache_idx;	   /* of its last-level cache */
 	struct bpf_cpumask __kptr *cpus;      /* those below that cache */
 	struct bpf_cpumask __kptr *node_cpus; /* those of its NUMA node */

@@ -20,8 +20,8 @@
 /* Take the first task of @dsq_id that @cpuc's CPU may run; count it as @id. */
 static bool serve(struct cpu_ctx *cpuc, u64 dsq_id, enum stat_id id)
 {
-	if (id == STAT_SERVE_OWN ? !scx_bpf_dsq_move_to_local(dsq_id, 0)
-				 : !look_take(cpuc, dsq_id))
+	if (queue_is_shared(dsq_id) ? !look_take(cpuc->topo.cpu, dsq_id)
+				    : !scx_bpf_dsq_move_to_local(dsq_id, 0))
 		return false;
 	stat_inc(cpuc, id);
 	return true;
@@ -53,13 +53,22 @@ static void consider(struct candidate *best, u64 dsq_id, u32 nr, bool has_rival,
 	best->stat = stat;
 }
 
+/* Serve the batch queue: the part near @cpuc's CPU first. */
+static __noinline bool serve_batch(struct cpu_ctx *cpuc, enum stat_id id)
+{
+	return (queue_nr_near(cpuc) &&
+		serve(cpuc, queue_near(cpuc->topo.cpu), id)) ||
+	       serve(cpuc, queue_batch(cpuc->topo.llc_idx),
+		     id == STAT_SERVE_BATCH ? STAT_SERVE_PULLED : id);
+}
+
 /* Serve the queues of @cpuc's CPU and its domain in a fixed order. */
 static bool serve_any(struct cpu_ctx *cpuc)
 {
 	return serve(cpuc, queue_interactive(cpuc->topo.llc_idx),
 		     STAT_SERVE_INTERACTIVE) ||
 	       serve(cpuc, queue_own(cpuc->topo.cpu), STAT_SERVE_OWN) ||
-	       serve(cpuc, queue_batch(cpuc->topo.llc_idx), STAT_SERVE_BATCH);
+	       serve_batch(cpuc, STAT_SERVE_BATCH);
 }
 
 /* Let @prev run on with a fresh slice. The kernel calls no callback for it. */
@@ -86,7 +95,7 @@ static bool serve_deficit(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 {
 	if (!nr_batch ||
 	    !deficit_is_due(llcc->dispatch.deficit, llcc->topo.nr_scale_cpus) ||
-	    !serve(cpuc, queue_batch(llcc->topo.idx), STAT_SERVE_DEFICIT))
+	    !serve_batch(cpuc, STAT_SERVE_DEFICIT))
 		return false;
 	count_service(llcc, true);
 	return true;
@@ -97,6 +106,7 @@ struct backlog {
 	u32 interactive;
 	u32 own;
 	u32 batch;
+	u32 near; /* of those the ones near the CPU */
 };
 
 /*
@@ -122,33 +132,71 @@ static bool serve_first(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 
 /*
  * Choose the queue whose first task has the earliest rank: what a task is owed
- * and what its tier is worth. No queue, if all are empty.
+ * and what its tier is worth. No queue, if all are empty. Of the batch queue
+ * only the part near the CPU counts, see pull().
  */
 static void choose(struct candidate *best, struct cpu_ctx *cpuc,
 		   const struct backlog *nr, bool has_prev)
 {
-	bool has_rival =
-		has_prev || !!nr->interactive + !!nr->own + !!nr->batch > 1;
+	bool has_rival = has_prev || nr->batch > nr->near ||
+			 !!nr->interactive + !!nr->own + !!nr->near > 1;
 
 	consider(best, queue_interactive(cpuc->topo.llc_idx), nr->interactive,
 		 has_rival, STAT_SERVE_INTERACTIVE);
 	consider(best, queue_own(cpuc->topo.cpu), nr->own, has_rival,
 		 STAT_SERVE_OWN);
-	consider(best, queue_batch(cpuc->topo.llc_idx), nr->batch, has_rival,
+	consider(best, queue_near(cpuc->topo.cpu), nr->near, has_rival,
 		 STAT_SERVE_BATCH);
 }
 
-/* Serve the queue that was chosen; any of the three, if its task is gone. */
+/*
+ * Return by how much @cpuc's CPU may be ahead of the clock before it looks at
+ * what waits near others: not at all if less batch work waits near it than near
+ * a CPU on average, since that has longer turns then.
+ */
+static u64 slack_ns(const struct llc_ctx *llcc, const struct backlog *nr)
+{
+	return (nr->near + 1) * llcc->topo.nr_cpus <= nr->batch ? 0
+								: NEAR_SLACK_NS;
+}
+
+/*
+ * @cpuc's CPU would run a task of rank @next. Take batch work that waits near
+ * another CPU instead, if that goes before it and this CPU has gone ahead of
+ * the domain's clock. Always to run what goes first in the whole domain would
+ * be to move batch work at each switch: so CPUs may be slack_ns() apart.
+ */
+static __noinline bool pull(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
+			    const struct backlog *nr, u64 next)
+{
+	u64 clock = READ_ONCE(llcc->lag.clock.avg_vruntime), first;
+
+	if (nr->batch <= nr->near ||
+	    !vtime_before(clock + slack_ns(llcc, nr), next))
+		return false;
+	first = queue_first(queue_batch(llcc->topo.idx), cpuc->topo.cpu, next,
+			    true);
+	return first && serve(cpuc, first, STAT_SERVE_PULLED);
+}
+
+/*
+ * Serve the queue that was chosen; any, if its task is gone. If there was none
+ * to choose, batch work that waits near other CPUs.
+ */
 static bool serve_chosen(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 			 const struct candidate *best, u32 nr_batch)
 {
-	if (!best->dsq_id)
-		return false;
-	if (!serve(cpuc, best->dsq_id, best->stat))
+	enum stat_id stat = best->dsq_id ? best->stat : STAT_SERVE_BATCH;
+	bool is_batch = !nr_batch || stat == STAT_SERVE_BATCH ||
+			(stat == STAT_SERVE_INTERACTIVE &&
+			 queue_is_batch_first(best->dsq_id));
+
+	if (best->dsq_id && !serve(cpuc, best->dsq_id, stat))
 		return serve_any(cpuc);
-	if (best->stat != STAT_SERVE_OWN)
-		count_service(llcc,
-			      !nr_batch || best->stat == STAT_SERVE_BATCH);
+	if (!best->dsq_id && (!nr_batch || !serve_batch(cpuc, stat)))
+		return false;
+	if (stat != STAT_SERVE_OWN)
+		count_service(llcc, is_batch);
 	return true;
 }
 
@@ -237,15 +285,16 @@ static bool is_given_away(struct cpu_ctx *cpuc, u64 now)
  *
  *   0. None, if it was given to a task that is on its way.
  *   1. What goes before any rank, see serve_first().
- *   2. The first task of the interactive, the own or the batch queue, whichever
- *	has the earliest rank.
+ *   2. The first task of the interactive or the own queue or of the batch work
+ *	near this CPU, whichever has the earliest rank.
  *   3. @prev again, if its rank is earlier than that, see stays_before(): no
  *	switch. Not if it yields, and not if a rule keeps it to other CPUs:
  *	ops.enqueue() sees to it then.
- *   4. Any task of these queues, if this CPU may not run the first.
- *   5. Other domains, near before far: no CPU stays idle while a task waits
+ *   4. In place of 2 and 3, batch work near another CPU, see pull().
+ *   5. Any task of these queues, if this CPU may not run the first.
+ *   6. Other domains, near before far: no CPU stays idle while a task waits
  *	that may leave its own.
- *   6. @prev again, since no other task waits at all.
+ *   7. @prev again, since no other task waits at all.
  */
 __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 {
@@ -254,7 +303,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	struct candidate best = {};
 	struct task_ctx *prevc = NULL;
 	struct backlog nr;
-	bool may_stay = true;
+	bool may_stay = true, stays;
 	u64 now = scx_bpf_now();
 
 	if (!llcc)
@@ -270,6 +319,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	nr.interactive = queue_nr_interactive(llcc);
 	nr.own = queue_nr_own(cpuc);
 	nr.batch = queue_nr_batch(llcc);
+	nr.near = queue_nr_near(cpuc);
 
 	if (prevc) {
 		account_end_run(prev, prevc, llcc, now);
@@ -280,8 +330,15 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 		return;
 
 	choose(&best, cpuc, &nr, prevc);
-	if (prevc && may_stay && best.dsq_id && !prevc->share.has_yielded &&
-	    stays_before(prevc, llcc, best.rank)) {
+	stays = prevc && may_stay && !prevc->share.has_yielded &&
+		(!best.dsq_id || stays_before(prevc, llcc, best.rank));
+	if ((stays || best.dsq_id) &&
+	    pull(cpuc, llcc, &nr,
+		 stays ? share_rank(prevc, llcc) : best.rank)) {
+		count_service(llcc, true);
+		return;
+	}
+	if (stays && (best.dsq_id || nr.batch)) {
 		count_service(llcc, !nr.batch || prevc->classify.served_tier ==
 							 TIER_BATCH);
 		keep_running(prev, prevc, cpuc, llcc, now);

@@ -17,7 +17,7 @@ __hidden void dump_all(void)
 			break;
 		scx_bpf_dump("LLC %u: interactive %d, batch %d, clock %llu\n",
 			     i, scx_bpf_dsq_nr_queued(queue_interactive(i)),
-			     scx_bpf_dsq_nr_queued(queue_batch(i)),
+			     queue_nr_queued(queue_batch(i)),
 			     llcc->lag.clock.avg_vruntime);
 	}
 }

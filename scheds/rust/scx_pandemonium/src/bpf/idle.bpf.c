@@ -52,19 +52,26 @@ struct {
  */
 __noinline u32 idle_wake_for(u64 dsq_id, u32 nr_max)
 {
+	u32 i, nr_parts, nr = 0;
 	struct task_struct *p;
-	u32 nr = 0;
-	s32 cpu;
+	s32 cpu, near = -1;
+	u64 part;
 
 	/* To Linux 6.12 a timer's callback may sleep, since ops.init() may. */
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq_id, 0) {
-		if (nr >= nr_max)
-			break;
-		nr++;
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu >= 0)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	nr_parts = queue_nr_parts(dsq_id, &near);
+	bpf_for(i, 0, nr_parts) {
+		part = queue_next_part(dsq_id, &near);
+		if (!part)
+			continue;
+		bpf_for_each(scx_dsq, p, part, 0) {
+			if (nr >= nr_max)
+				break;
+			nr++;
+			cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+			if (cpu >= 0)
+				scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		}
 	}
 	bpf_rcu_read_unlock();
 	return nr;
@@ -289,6 +296,7 @@ __noinline bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now)
 	struct task_struct *p;
 	struct task_ctx *taskc;
 	s64 waited_ns;
+	u64 first;
 	u32 nr = 0;
 
 	if (!llcc || knobs.affinity_mode != AFFINITY_STRONG)
@@ -297,7 +305,10 @@ __noinline bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now)
 	 * One that has waited for long lets the queue go on in its own order,
 	 * which may send another task instead: the domain is overloaded then.
 	 */
-	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+	first = queue_first(dsq_id, llcc->topo.first_cpu, 0, false);
+	if (!first)
+		return false;
+	bpf_for_each(scx_dsq, p, first, 0) {
 		taskc = try_lookup_task(p);
 		if (!taskc || !idle_keeps_llc(p, taskc, llcc))
 			return true;

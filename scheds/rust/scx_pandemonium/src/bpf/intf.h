@@ -86,12 +86,13 @@ enum stat_id {
 	STAT_PLACE_KTHREAD,	/* a per-CPU kernel thread, its local DSQ */
 	STAT_PLACE_OWN,		/* a pinned task, its CPU's own queue */
 	STAT_PLACE_INTERACTIVE, /* the interactive queue of a domain */
-	STAT_PLACE_BATCH,	/* the batch queue of a domain */
+	STAT_PLACE_BATCH,	/* batch work, near the CPU where it was */
 
 	/* Service: where a CPU found its next task in ops.dispatch(). */
 	STAT_SERVE_OWN,
 	STAT_SERVE_INTERACTIVE,
 	STAT_SERVE_BATCH,
+	STAT_SERVE_PULLED,   /* batch work that waited near another CPU */
 	STAT_SERVE_STOLEN,   /* from another domain */
 	STAT_SERVE_DEFICIT,  /* batch work, after enough of others */
 	STAT_SERVE_RESCUED,  /* a task that waited too long */
@@ -183,6 +184,7 @@ struct cpu_topo {
 	u32 is_big;    /* 1 unless its core is one of the small ones */
 	u32 pack_rank; /* its place in the order of pack, from 0 */
 	u32 sibling;   /* the next CPU of its core; itself if there is none */
+	u32 next;      /* the same of its LLC domain */
 };
 
 /*
@@ -193,6 +195,7 @@ struct llc_topo {
 	u32 nr_cpus;
 	/* Those that bounds of a decision grow with: nr_cpus, or as told. */
 	u32 nr_scale_cpus;
+	u32 first_cpu; /* where the ring of its CPUs begins */
 	u32 cache_idx; /* of its last-level cache */
 	u32 node_idx;
 	/* The other domains, nearest first. */
@@ -223,6 +226,7 @@ struct topo_cpu {
 	u32 cache_idx; /* its last-level cache */
 	u32 l2_idx;    /* its L2 domain */
 	u32 sibling;   /* the next CPU of its core */
+	u32 next;      /* the next CPU of its LLC domain */
 };
 
 struct account_cpu {
@@ -296,6 +300,7 @@ struct look_cpu {
 
 struct queue_cpu {
 	struct waiters own; /* tasks in the CPU's own queue */
+	u32 nr_near;	    /* and in the part of the batch queue near it */
 };
 
 struct stats_cpu {

@@ -31,7 +31,7 @@ __noinline bool look_well(s32 cpu, u64 dsq_id)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct llc_ctx *llcc = lookup_llc((u32)dsq_id);
-	s32 nr = scx_bpf_dsq_nr_queued(dsq_id);
+	u32 nr = queue_nr_queued(dsq_id);
 	bool is_complete;
 	u64 nr_inserts;
 
@@ -39,7 +39,7 @@ __noinline bool look_well(s32 cpu, u64 dsq_id)
 		return false;
 	nr_inserts = queue_nr_free_inserts(llcc);
 	is_complete = queue_state_of(dsq_id) == QUEUE_COMPLETE;
-	if (scx_bpf_dsq_move_to_local(dsq_id, 0))
+	if (queue_take(dsq_id, cpu))
 		return true;
 	if (is_complete) {
 		cpuc->look.dsq_id = dsq_id;
@@ -49,12 +49,13 @@ __noinline bool look_well(s32 cpu, u64 dsq_id)
 	return false;
 }
 
-__hidden bool look_take(struct cpu_ctx *cpuc, u64 dsq_id)
+__noinline bool look_take(s32 cpu, u64 dsq_id)
 {
-	if (cpuc->look.dsq_id == dsq_id && is_pausing(cpuc))
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+
+	if (!cpuc || (cpuc->look.dsq_id == dsq_id && is_pausing(cpuc)))
 		return false;
-	return scx_bpf_dsq_move_to_local(dsq_id, 0) ||
-	       look_well(cpuc->topo.cpu, dsq_id);
+	return queue_take(dsq_id, cpu) || look_well(cpu, dsq_id);
 }
 
 __hidden void look_forget(s32 cpu)

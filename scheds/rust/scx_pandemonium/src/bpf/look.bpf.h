@@ -19,10 +19,11 @@
 #include "context.bpf.h"
 
 /*
- * Move the first task of @dsq_id, a queue of a domain, that @cpuc's CPU may run
- * to its local DSQ. Return false if there is none, or was none just before.
+ * Move the first task of @dsq_id, a queue of a domain, that this CPU, @cpu, may
+ * run to its local DSQ. Return false if there is none, or was none just before.
+ * Seen by the verifier once, not at each call.
  */
-bool look_take(struct cpu_ctx *cpuc, u64 dsq_id);
+bool look_take(s32 cpu, u64 dsq_id);
 
 /* A task came that @cpu, which is idle, may run. */
 void look_forget(s32 cpu);

@@ -86,19 +86,26 @@ static s32 claim_beyond(struct task_struct *p)
 /* As idle_wake_for(), also for the verifier. */
 __noinline u32 pack_wake_beyond(u64 dsq_id, u32 nr_max)
 {
+	u32 i, nr_parts, nr = 0;
 	struct task_struct *p;
-	u32 nr = 0;
-	s32 cpu;
+	s32 cpu, near = -1;
+	u64 part;
 
 	/* To Linux 6.12 a timer's callback may sleep, since ops.init() may. */
 	bpf_rcu_read_lock();
-	bpf_for_each(scx_dsq, p, dsq_id, 0) {
-		if (nr >= nr_max)
-			break;
-		nr++;
-		cpu = claim_beyond(p);
-		if (cpu >= 0)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	nr_parts = queue_nr_parts(dsq_id, &near);
+	bpf_for(i, 0, nr_parts) {
+		part = queue_next_part(dsq_id, &near);
+		if (!part)
+			continue;
+		bpf_for_each(scx_dsq, p, part, 0) {
+			if (nr >= nr_max)
+				break;
+			nr++;
+			cpu = claim_beyond(p);
+			if (cpu >= 0)
+				scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		}
 	}
 	bpf_rcu_read_unlock();
 	return nr;

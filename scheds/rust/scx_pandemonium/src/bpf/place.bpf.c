@@ -17,6 +17,7 @@
 #include "slice.bpf.h"
 #include "stats.bpf.h"
 #include "waker.bpf.h"
+#include "policy/vtime.h"
 
 /*
  * Return whether only one CPU may run @p, now or ever.
@@ -238,9 +239,31 @@ static enum stat_id enqueue_pinned(struct task_struct *p,
 }
 
 /*
+ * Return whether batch task @p waits near the CPU of @cpuc, which may run it and
+ * stays. Not if others wait for it, or if it is owed so much that the first CPU
+ * that is free is to take it; if it owes as much, in any case, since that has
+ * time. Else if it ran there and did not sleep.
+ */
+static bool waits_near(struct task_struct *p, const struct task_ctx *taskc,
+		       const struct llc_ctx *llcc, const struct cpu_ctx *cpuc)
+{
+	u64 slack = vtime_charge(NEAR_SLACK_NS, taskc->share.weight);
+	u64 clock = READ_ONCE(llcc->lag.clock.avg_vruntime);
+	u64 vtime = taskc->share.vtime;
+	s32 cpu = cpuc->topo.cpu;
+
+	if (cpuc->slice.is_offline || vtime_before(vtime + slack, clock) ||
+	    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || awaited_by_others(p))
+		return false;
+	return vtime_before(clock + slack, vtime) ||
+	       (!taskc->classify.is_waking && taskc->account.last_cpu == cpu);
+}
+
+/*
  * Place @p, which several CPUs may run.
  *
- *   1. The queue of its tier; not that of batch work if others wait for it.
+ *   1. Batch work near the CPU of @cpuc, where it was, see waits_near(), unless another class
+ *	took that; all else in the interactive queue.
  *   2. If it woke without ops.select_cpu(), or was thrown out by another class,
  *	and a CPU runs something of a lower tier: that one looks there at once.
  *
@@ -252,22 +275,23 @@ static enum stat_id enqueue_pinned(struct task_struct *p,
  */
 static enum stat_id enqueue_movable(struct task_struct *p,
 				    struct task_ctx *taskc,
-				    struct llc_ctx *llcc, s32 cpu,
-				    u64 enq_flags)
+				    struct llc_ctx *llcc,
+				    const struct cpu_ctx *cpuc, u64 enq_flags)
 {
+	s32 cpu = cpuc->topo.cpu;
 	bool is_urgent = (enq_flags & SCX_ENQ_REENQ) ||
 			 ((enq_flags & SCX_ENQ_WAKEUP) &&
 			  !__COMPAT_is_enq_cpu_selected(enq_flags));
+	bool is_batch = taskc->classify.served_tier == TIER_BATCH;
 
-	if (taskc->classify.served_tier == TIER_BATCH &&
-	    !awaited_by_others(p)) {
-		queue_insert(p, taskc, llcc, queue_batch(llcc->topo.idx),
-			     enq_flags);
+	if (is_batch && !(enq_flags & SCX_ENQ_REENQ) &&
+	    waits_near(p, taskc, llcc, cpuc)) {
+		queue_insert(p, taskc, llcc, queue_near(cpu), enq_flags);
 		return STAT_PLACE_BATCH;
 	}
 	queue_insert(p, taskc, llcc, queue_interactive(llcc->topo.idx),
 		     enq_flags);
-	if (is_urgent)
+	if (is_urgent && !is_batch)
 		preempt_kick_cpu(p, taskc, cpu, llcc->topo.idx);
 	return STAT_PLACE_INTERACTIVE;
 }
@@ -359,7 +383,7 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 		queue_insert(p, taskc, llcc, queue_own(cpu), enq_flags);
 		path = STAT_PLACE_OWN;
 	} else if (is_movable) {
-		path = enqueue_movable(p, taskc, llcc, cpu, enq_flags);
+		path = enqueue_movable(p, taskc, llcc, cpuc, enq_flags);
 	} else {
 		path = enqueue_pinned(p, taskc, this_cpuc, cpuc, llcc,
 				      enq_flags);

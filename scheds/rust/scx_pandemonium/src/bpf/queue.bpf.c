@@ -11,13 +11,13 @@ __hidden s32 queue_init(void)
 
 	bpf_for(i, 0, nr_cpu_ids) {
 		err = scx_bpf_create_dsq(queue_own(i), NUMA_NO_NODE);
+		if (!err)
+			err = scx_bpf_create_dsq(queue_near(i), NUMA_NO_NODE);
 		if (err)
 			return err;
 	}
 	bpf_for(i, 0, nr_llcs) {
 		err = scx_bpf_create_dsq(queue_interactive(i), NUMA_NO_NODE);
-		if (!err)
-			err = scx_bpf_create_dsq(queue_batch(i), NUMA_NO_NODE);
 		if (err)
 			return err;
 	}
@@ -34,11 +34,40 @@ __hidden struct waiters *queue_waiters(u64 dsq_id)
 		cpuc = lookup_cpu(idx);
 		return cpuc ? &cpuc->queue.own : NULL;
 	}
+	if (kind == DSQ_KIND_NEAR) {
+		cpuc = lookup_cpu(idx);
+		if (!cpuc)
+			return NULL;
+		idx = cpuc->topo.llc_idx;
+	}
 	llcc = lookup_llc(idx);
 	if (!llcc)
 		return NULL;
 	return kind == DSQ_KIND_INTERACTIVE ? &llcc->queue.interactive
 					    : &llcc->queue.batch;
+}
+
+/*
+ * Add @nr to *@count, before all that is read or written after it. Without a
+ * use of what was there before it were no barrier on arm64.
+ */
+#define add_ordered(count, nr)                                           \
+	({                                                               \
+		typeof(*(count)) old_ = __sync_fetch_and_add(count, nr); \
+                                                                         \
+		barrier_var(old_);                                       \
+	})
+
+/* One task more, or less, waits in @dsq_id, which may be near a CPU. */
+static void count_near(u64 dsq_id, s32 nr)
+{
+	struct cpu_ctx *cpuc;
+
+	if (dsq_id >> DSQ_KIND_SHIFT != DSQ_KIND_NEAR)
+		return;
+	cpuc = lookup_cpu((u32)dsq_id);
+	if (cpuc)
+		add_ordered(&cpuc->queue.nr_near, nr);
 }
 
 /* Count the task of @taskc among the tasks that wait in @dsq_id. */
@@ -52,7 +81,8 @@ static void count_waiting(struct task_ctx *taskc, u64 dsq_id)
 	group = wait_age_group(w, taskc->account.runnable_at);
 	taskc->queue.dsq_id = dsq_id;
 	taskc->queue.group = group;
-	__sync_fetch_and_add(&w->nr[group & 1], 1);
+	add_ordered(&w->nr[group & 1], 1);
+	count_near(dsq_id, 1);
 }
 
 __hidden bool queue_uncount(struct task_ctx *taskc)
@@ -64,6 +94,7 @@ __hidden bool queue_uncount(struct task_ctx *taskc)
 	w = queue_waiters(taskc->queue.dsq_id);
 	if (w)
 		__sync_fetch_and_add(&w->nr[taskc->queue.group & 1], -1);
+	count_near(taskc->queue.dsq_id, -1);
 	taskc->queue.dsq_id = 0;
 	return true;
 }
@@ -84,7 +115,7 @@ __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 		return;
 	if (p->nr_cpus_allowed < nr_cpu_ids)
 		__sync_fetch_and_add(&llcc->queue.nr_restricted, 1);
-	__sync_fetch_and_add(&llcc->queue.nr_inserts, 1);
+	add_ordered(&llcc->queue.nr_inserts, 1);
 }
 
 __hidden u64 queue_nr_inserts(void)
@@ -110,6 +141,78 @@ __hidden u64 queue_nr_free_inserts(const struct llc_ctx *llcc)
 	       READ_ONCE(llcc->queue.nr_restricted);
 }
 
+__noinline u32 queue_nr_queued(u64 dsq_id)
+{
+	u32 i, nr_parts, nr = 0;
+	s32 cpu = -1, nr_there;
+	u64 part;
+
+	nr_parts = queue_nr_parts(dsq_id, &cpu);
+	bpf_for(i, 0, nr_parts) {
+		part = queue_next_part(dsq_id, &cpu);
+		nr_there = part ? scx_bpf_dsq_nr_queued(part) : 0;
+		if (nr_there > 0)
+			nr += nr_there;
+	}
+	return nr;
+}
+
+/* As queue_first(), in the place of a call: there is little stack left. */
+static __always_inline u64 find_first(u64 dsq_id, s32 cpu, u64 before,
+				      bool is_bounded)
+{
+	struct task_struct *p;
+	u64 part, first = 0;
+	s32 near = cpu;
+	u32 i, nr_parts;
+
+	nr_parts = queue_nr_parts(dsq_id, &near);
+	bpf_for(i, 0, nr_parts) {
+		part = queue_next_part(dsq_id, &near);
+		if (!part)
+			continue;
+		bpf_for_each(scx_dsq, p, part, 0) {
+			if ((first || is_bounded) &&
+			    !vtime_before(p->scx.dsq_vtime, before))
+				break;
+			if (is_bounded &&
+			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+				break;
+			before = p->scx.dsq_vtime;
+			first = part;
+			break;
+		}
+	}
+	return first;
+}
+
+__noinline u64 queue_first(u64 dsq_id, s32 cpu, u64 before, bool is_bounded)
+{
+	return find_first(dsq_id, cpu, before, is_bounded);
+}
+
+__noinline bool queue_take(u64 dsq_id, s32 cpu)
+{
+	bool has_parts = dsq_id >> DSQ_KIND_SHIFT == DSQ_KIND_BATCH;
+	u64 part, first = dsq_id;
+	s32 near = cpu;
+	u32 i, nr_parts;
+
+	nr_parts = queue_nr_parts(dsq_id, &near);
+	if (has_parts)
+		first = find_first(dsq_id, cpu, 0, false);
+	if (first && scx_bpf_dsq_move_to_local(first, 0))
+		return true;
+	if (!has_parts)
+		return false;
+	bpf_for(i, 0, nr_parts) {
+		part = queue_next_part(dsq_id, &near);
+		if (part && part != first && scx_bpf_dsq_move_to_local(part, 0))
+			return true;
+	}
+	return false;
+}
+
 /* Return the state of @dsq_id, whose tasks are counted in @w. */
 static enum queue_state state_of(const struct waiters *w, u64 dsq_id)
 {
@@ -117,8 +220,7 @@ static enum queue_state state_of(const struct waiters *w, u64 dsq_id)
 
 	if (!nr)
 		return QUEUE_EMPTY;
-	return (s32)nr > scx_bpf_dsq_nr_queued(dsq_id) ? QUEUE_INCOMPLETE
-						       : QUEUE_COMPLETE;
+	return nr > queue_nr_queued(dsq_id) ? QUEUE_INCOMPLETE : QUEUE_COMPLETE;
 }
 
 __hidden enum queue_state queue_state_of(u64 dsq_id)
@@ -160,12 +262,27 @@ __hidden bool queue_peek(u64 dsq_id, bool is_last, u64 *rank)
 	return false;
 }
 
-__hidden u32 queue_peek_load(u64 dsq_id)
+__noinline bool queue_is_batch_first(u64 dsq_id)
 {
 	struct task_struct *p;
 	struct task_ctx *taskc;
 
 	bpf_for_each(scx_dsq, p, dsq_id, 0) {
+		taskc = try_lookup_task(p);
+		return taskc && taskc->classify.served_tier == TIER_BATCH;
+	}
+	return false;
+}
+
+__noinline u32 queue_peek_load(u64 dsq_id)
+{
+	u64 first = queue_first(dsq_id, -1, 0, false);
+	struct task_struct *p;
+	struct task_ctx *taskc;
+
+	if (!first)
+		return 0;
+	bpf_for_each(scx_dsq, p, first, 0) {
 		taskc = try_lookup_task(p);
 		return taskc ? taskc->group.counted_load : 0;
 	}
@@ -223,7 +340,7 @@ u32 queue_evacuate(s32 cpu)
 	bpf_rcu_read_lock();
 	nr = evacuate_from(queue_own(cpu), cpu, true) +
 	     evacuate_from(queue_interactive(llcc->topo.idx), cpu, false) +
-	     evacuate_from(queue_batch(llcc->topo.idx), cpu, false);
+	     evacuate_from(queue_near(cpu), cpu, true);
 	bpf_rcu_read_unlock();
 	return nr;
 }

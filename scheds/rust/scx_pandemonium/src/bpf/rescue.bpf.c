@@ -75,8 +75,8 @@ static u64 run_ns_of(struct task_struct *p, const struct task_ctx *taskc,
 /*
  * Move one of the tasks of @kind that wait longest in @dsq_id to the local DSQ
  * of @cpu, where we are. The search begins with the last: what keeps a task
- * waiting too long is its rank. It ends after @nr_max tasks. Return whether
- * there was one.
+ * waiting too long is its rank. It ends after @nr_max tasks, or as many of each
+ * part of a queue as its part of these is. Return whether there was one.
  *
  * Seen by the verifier once, not at each call, and with any @nr_max: told of
  * the number it would go round as often.
@@ -87,10 +87,11 @@ __noinline bool rescue_one(s32 cpu, u64 dsq_id, u32 kind, u32 nr_max)
 	bool is_own = dsq_id >> DSQ_KIND_SHIFT == DSQ_KIND_OWN;
 	struct waiters *w = queue_waiters(dsq_id);
 	struct llc_ctx *llcc = NULL;
-	u32 nr = 0;
 	struct task_struct *p;
 	struct task_ctx *taskc;
-	u64 run_ns;
+	u32 i, nr, nr_parts;
+	s32 near = cpu;
+	u64 run_ns, part;
 	u32 group;
 
 	/* Its own clock says what a task of another domain is owed. */
@@ -99,21 +100,31 @@ __noinline bool rescue_one(s32 cpu, u64 dsq_id, u32 kind, u32 nr_max)
 	if (!llcc || !w)
 		return false;
 	group = wait_age_old(w);
-	bpf_for_each(scx_dsq, p, dsq_id, SCX_DSQ_ITER_REV) {
-		if (++nr > nr_max)
-			break;
-		taskc = try_lookup_task(p);
-		if (!taskc || taskc->queue.group != group ||
-		    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+	nr_parts = queue_nr_parts(dsq_id, &near);
+	if (nr_parts > 1)
+		nr_max = nr_max / nr_parts + 1;
+	bpf_for(i, 0, nr_parts) {
+		part = queue_next_part(dsq_id, &near);
+		if (!part)
 			continue;
-		run_ns = run_ns_of(p, taskc, llcc, kind);
-		if (!run_ns)
-			continue;
-		taskc->rescue.run_ns = run_ns;
-		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
-			return true;
-		/* Another CPU was faster. */
-		taskc->rescue.run_ns = 0;
+		nr = 0;
+		bpf_for_each(scx_dsq, p, part, SCX_DSQ_ITER_REV) {
+			if (++nr > nr_max)
+				break;
+			taskc = try_lookup_task(p);
+			if (!taskc || taskc->queue.group != group ||
+			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+				continue;
+			run_ns = run_ns_of(p, taskc, llcc, kind);
+			if (!run_ns)
+				continue;
+			taskc->rescue.run_ns = run_ns;
+			if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p,
+					     SCX_DSQ_LOCAL, 0))
+				return true;
+			/* Another CPU was faster. */
+			taskc->rescue.run_ns = 0;
+		}
 	}
 	return false;
 }

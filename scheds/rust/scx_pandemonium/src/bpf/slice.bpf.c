@@ -293,7 +293,8 @@ __hidden void slice_hurry_waker(struct cpu_ctx *cpuc, u64 vtime)
 __hidden void slice_update_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 				bool is_idle)
 {
-	cpuc->slice.is_idle = is_idle;
+	/* A barrier: after the idle mask, before the look at what waits. */
+	__sync_lock_test_and_set(&cpuc->slice.is_idle, is_idle);
 	if (!is_idle)
 		/* What was to end its idleness must not end a run. */
 		slice_clear_end(cpuc);

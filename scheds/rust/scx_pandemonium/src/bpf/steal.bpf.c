@@ -36,26 +36,30 @@ static __always_inline bool take(struct cpu_ctx *cpuc,
 	if (!nr ||
 	    (!topo_share_cache(llcc, other) &&
 	     !idle_may_take(dsq_id, other->topo.idx, now)) ||
-	    !look_take(cpuc, dsq_id))
+	    !look_take(cpuc->topo.cpu, dsq_id))
 		return false;
 	stat_inc(cpuc, STAT_SERVE_STOLEN);
 	return true;
 }
 
 /*
- * Take any task of domain @other_idx to @cpu, interactive first. Seen by the
- * verifier once, not at each call.
+ * Take a task of domain @other_idx to @cpu, interactive first; with
+ * @is_batch_only only batch work. Seen by the verifier once, not at each call.
  */
-__noinline bool steal_from(s32 cpu, u32 other_idx, u64 now)
+__noinline bool steal_from(s32 cpu, u32 other_idx, bool is_batch_only, u64 now)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	struct llc_ctx *other = llcc ? lookup_llc(other_idx) : NULL;
 
-	return other && (take(cpuc, llcc, other, queue_interactive(other_idx),
-			      queue_nr_interactive(other), now) ||
-			 take(cpuc, llcc, other, queue_batch(other_idx),
-			      queue_nr_batch(other), now));
+	if (!other)
+		return false;
+	if (!is_batch_only &&
+	    take(cpuc, llcc, other, queue_interactive(other_idx),
+		 queue_nr_interactive(other), now))
+		return true;
+	return take(cpuc, llcc, other, queue_batch(other_idx),
+		    queue_nr_batch(other), now);
 }
 
 __noinline bool steal_from_any(s32 cpu, u64 now)
@@ -70,7 +74,7 @@ __noinline bool steal_from_any(s32 cpu, u64 now)
 	bpf_for(i, 0, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
-		if (steal_from(cpu, topo->neighbours[i], now))
+		if (steal_from(cpu, topo->neighbours[i], false, now))
 			return true;
 	}
 	return false;
@@ -136,79 +140,98 @@ static bool count_behind(struct llc_ctx *llcc, s64 ahead, u64 max, u64 now)
 }
 
 /*
- * Take the first batch task of @other, which has @ahead more to do than @llcc
- * with its @nr_cpus, if there was too little here for so long that it is that
- * task's turn to be here, though that does not even the two out.
+ * Return whether it is the turn of the first batch task of @other, which has
+ * @ahead more to do than @llcc with its @nr_cpus, to be here: there was too
+ * little here for so long, though that task does not even the two out.
  */
-static __always_inline bool take_turn(struct cpu_ctx *cpuc,
-				      struct llc_ctx *llcc, u32 nr_cpus,
-				      const struct llc_ctx *other, s64 ahead,
-				      u64 now)
+static __always_inline bool is_turn(struct llc_ctx *llcc, u32 nr_cpus,
+				    const struct llc_ctx *other, s64 ahead,
+				    u64 now)
 {
-	u64 dsq_id = queue_batch(other->topo.idx), max_ns, max;
-	u32 nr = queue_nr_batch(other);
-	u32 load = nr ? queue_peek_load(dsq_id) : 0;
+	u32 load = queue_nr_batch(other)
+			   ? queue_peek_load(queue_batch(other->topo.idx))
+			   : 0;
+	u64 max_ns;
 
 	if (ahead >= 0 && !load)
 		return false;
 	max_ns = topo_share_cache(llcc, other) ? BEHIND_MAX_NEAR_NS
 					       : BEHIND_MAX_NS;
-	max = load * max_ns / nr_cpus;
-	if (!count_behind(llcc, ahead, max, now) ||
-	    !take(cpuc, llcc, other, dsq_id, nr, now))
-		return false;
-	llcc->steal.behind = 0;
-	return true;
+	return count_behind(llcc, ahead, load * max_ns / nr_cpus, now);
 }
 
 /*
- * For each other domain, near before far:
+ * Return which of the neighbours of @cpu's domain, from number @from on, is to
+ * give it a task, near before far:
  *
- *   1. Any task of one whose CPUs all are held.
- *   2. A batch task of one that has more to do, see is_better_here().
- *   3. At last a batch task of the one that has most, see take_turn().
+ *   1. one whose CPUs all are held;
+ *   2. one that has more to do, see is_better_here();
+ *   3. at last the one that has most, see is_turn().
+ *
+ * Return -EAGAIN if none is.
  */
-__noinline bool steal_to_even_out(s32 cpu, u64 now)
+__noinline s32 steal_choose(s32 cpu, u32 from, u64 now)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
-	const struct llc_topo *topo;
 	struct llc_ctx *other, *furthest = NULL;
+	const struct llc_topo *topo;
 	struct burden here, there;
+	s32 nr_furthest = -EAGAIN;
 	s64 ahead, most = 0;
 	u32 i;
 
-	if (!llcc)
-		return false;
-	cpuc->steal.balance_at = now + BALANCE_INTERVAL_NS;
-	topo = try_lookup_llc_topo(llcc->topo.idx);
+	topo = llcc ? try_lookup_llc_topo(llcc->topo.idx) : NULL;
 	if (!topo)
-		return false;
+		return -EAGAIN;
 	here = burden_of(llcc, now);
 	/* This CPU at least, though it may have nothing to run just now. */
 	here.nr_cpus += !here.nr_cpus;
-	bpf_for(i, 0, topo->nr_neighbours) {
+	bpf_for(i, from, topo->nr_neighbours) {
 		if (i >= MAX_NEIGHBOURS)
 			break;
 		other = lookup_llc(topo->neighbours[i]);
 		if (!other)
 			break;
 		there = burden_of(other, now);
-		if (!there.nr_cpus) {
-			if (steal_from(cpu, other->topo.idx, now))
-				return true;
-			continue;
-		}
-		if (is_better_here(&here, other, &there) &&
-		    take(cpuc, llcc, other, queue_batch(other->topo.idx),
-			 queue_nr_batch(other), now))
-			return true;
+		if (!there.nr_cpus || is_better_here(&here, other, &there))
+			return i;
 		ahead = there.load / there.nr_cpus - here.load / here.nr_cpus;
 		if (!furthest || ahead > most) {
 			furthest = other;
+			nr_furthest = i;
 			most = ahead;
 		}
 	}
-	return furthest &&
-	       take_turn(cpuc, llcc, here.nr_cpus, furthest, most, now);
+	if (!furthest || !is_turn(llcc, here.nr_cpus, furthest, most, now))
+		return -EAGAIN;
+	return nr_furthest;
+}
+
+/* Only batch work of a domain that has CPUs for what is brief. */
+__noinline bool steal_to_even_out(s32 cpu, u64 now)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
+	const struct llc_topo *topo;
+	u32 i, idx, from = 0;
+	s32 nr;
+
+	topo = llcc ? try_lookup_llc_topo(llcc->topo.idx) : NULL;
+	if (!topo)
+		return false;
+	cpuc->steal.balance_at = now + BALANCE_INTERVAL_NS;
+	bpf_for(i, 0, MAX_NEIGHBOURS) {
+		nr = steal_choose(cpu, from, now);
+		if (nr < 0 || nr >= MAX_NEIGHBOURS)
+			break;
+		idx = topo->neighbours[nr];
+		if (steal_from(cpu, idx, held_nr_serving(idx, now), now)) {
+			llcc->steal.behind = 0;
+			return true;
+		}
+		/* It may not run what is first there. */
+		from = nr + 1;
+	}
+	return false;
 }

@@ -60,6 +60,8 @@ static s32 init_llc(u32 llc_idx)
 	llcc->topo.idx = llc_idx;
 	llcc->topo.cache_idx = topo->cache_idx;
 	llcc->topo.nr_cpus = topo->nr_cpus;
+	llcc->topo.first_cpu = topo->first_cpu;
+	llcc->topo.nr_parts = topo->nr_cpus;
 	llcc->topo.nr_scale_cpus = topo->nr_scale_cpus;
 	nr_online_cpus += topo->nr_cpus;
 	err = topo_create_span(&llcc->topo.cpus, SPAN_LLC, topo->cache_idx);
@@ -81,6 +83,7 @@ static s32 init_cpu(s32 cpu)
 	cpuc->topo.cache_idx = topo->cache_idx;
 	cpuc->topo.l2_idx = topo->l2_idx;
 	cpuc->topo.sibling = topo->sibling;
+	cpuc->topo.next = topo->next;
 	return 0;
 }
 

@@ -47,6 +47,7 @@ mod input;
 mod kicks;
 mod loader;
 mod locks;
+mod near;
 mod ours;
 mod packing;
 mod pairs;

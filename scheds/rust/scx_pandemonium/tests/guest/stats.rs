@@ -106,6 +106,7 @@ impl Found<'_> {
             "nr_serve_own",
             "nr_serve_interactive",
             "nr_serve_batch",
+            "nr_serve_pulled",
             "nr_serve_stolen",
             "nr_serve_deficit",
             "nr_serve_rescued",

@@ -17,8 +17,10 @@
  *     wake, those of an own queue and those that are stolen do not.
  *   - The budget grows with the number of CPUs, and so does the longest row of
  *     others: 256 services on 64 CPUs.
- *   - Which batch task is served is a matter of rank (or of affinity, if the
- *     CPU may not run the first).
+ *   - Which batch task is served is a matter of rank, of those near the CPU (or
+ *     of affinity, if the CPU may not run the first).
+ *   - Batch work that waits with the interactive tasks is served by its rank,
+ *     and gets no turn by this.
  *
  * Not here: what counts as a service (dispatch.bpf.c).
  */
