@@ -45,24 +45,52 @@ __hidden u32 boost_weight(const struct task_ctx *taskc, u32 weight)
 	return weight_clamp(((u64)weight * taskc->boost.factor) >> BOOST_SHIFT);
 }
 
+/*
+ * The window of domain @llc_idx ended at @now: decide how much of each factor
+ * counts, by what its CPUs were used for. Seen by the verifier once.
+ */
+__noinline int boost_end_window(u32 llc_idx, u64 window_ns)
+{
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
+	u64 batch_ns = 0, other_ns = 0;
+	struct cpu_ctx *cpuc;
+	s32 cpu;
+	u32 i;
+
+	if (!llcc)
+		return -ENOENT;
+	cpu = llcc->topo.first_cpu;
+	bpf_for(i, 0, llcc->topo.nr_parts) {
+		cpuc = lookup_cpu(cpu);
+		if (!cpuc)
+			break;
+		batch_ns += READ_ONCE(cpuc->boost.batch_ns);
+		other_ns += READ_ONCE(cpuc->boost.other_ns);
+		cpu = cpuc->topo.next;
+	}
+	llcc->boost.scale = boost_next_scale(
+		llcc->boost.scale, batch_ns - llcc->boost.batch_ns,
+		other_ns - llcc->boost.other_ns, window_ns, llcc->topo.nr_cpus,
+		knobs.batch_guarantee);
+	llcc->boost.batch_ns = batch_ns;
+	llcc->boost.other_ns = other_ns;
+	return 0;
+}
+
 __hidden void boost_count(const struct task_ctx *taskc, struct llc_ctx *llcc,
 			  u64 ran_ns, u64 now)
 {
-	u64 window_at = llcc->boost.window_at, batch_ns;
+	struct cpu_ctx *cpuc = lookup_cpu(bpf_get_smp_processor_id());
+	u64 window_at = READ_ONCE(llcc->boost.window_at);
 
-	if (taskc->classify.tier == TIER_BATCH)
-		__sync_fetch_and_add(&llcc->boost.batch_ns, ran_ns);
-	else
-		__sync_fetch_and_add(&llcc->boost.other_ns, ran_ns);
-	if ((s64)(now - window_at) < (s64)BOOST_WINDOW_NS ||
-	    !__sync_bool_compare_and_swap(&llcc->boost.window_at, window_at,
-					  now))
+	if (!cpuc)
 		return;
-	batch_ns = llcc->boost.batch_ns;
-	llcc->boost.scale = boost_next_scale(
-		llcc->boost.scale, batch_ns, llcc->boost.other_ns,
-		now - window_at, llcc->topo.nr_cpus, knobs.batch_guarantee);
-	/* What other CPUs add in this moment may be lost. */
-	llcc->boost.batch_ns = 0;
-	llcc->boost.other_ns = 0;
+	if (taskc->classify.tier == TIER_BATCH)
+		cpuc->boost.batch_ns += ran_ns;
+	else
+		cpuc->boost.other_ns += ran_ns;
+	if ((s64)(now - window_at) >= (s64)BOOST_WINDOW_NS &&
+	    __sync_bool_compare_and_swap(&llcc->boost.window_at, window_at,
+					 now))
+		boost_end_window(llcc->topo.idx, now - window_at);
 }

@@ -157,10 +157,10 @@ struct total_llc {
 	u64 other_load_read_at;
 };
 
-/* CPU time is that of the present window, policy/boost.h. */
+/* A window is that of policy/boost.h. */
 struct boost_llc {
-	u64 window_at; /* when it began */
-	u64 batch_ns;
+	u64 window_at; /* when the present one began */
+	u64 batch_ns;  /* struct boost_cpu of all its CPUs then */
 	u64 other_ns;
 	u32 scale; /* how much of each factor counts */
 };
@@ -202,7 +202,7 @@ struct llc_ctx {
 	struct preempt_llc preempt;
 	struct lag_llc lag OWN_CACHE_LINE;
 	struct total_llc total OWN_CACHE_LINE;
-	struct boost_llc boost;
+	struct boost_llc boost OWN_CACHE_LINE;
 	struct queue_llc queue OWN_CACHE_LINE;
 	struct classify_llc classify OWN_CACHE_LINE;
 	struct dispatch_llc dispatch OWN_CACHE_LINE;

@@ -86,7 +86,12 @@ static void keep_running(struct task_struct *prev, struct task_ctx *prevc,
 /* One more task was chosen: a batch task, or before one that waits. */
 static void count_service(struct llc_ctx *llcc, bool is_batch)
 {
-	llcc->dispatch.deficit = deficit_next(llcc->dispatch.deficit, is_batch);
+	u32 deficit = READ_ONCE(llcc->dispatch.deficit);
+	u32 next = deficit_next(deficit, is_batch);
+
+	/* All CPUs of the domain read it. */
+	if (next != deficit)
+		WRITE_ONCE(llcc->dispatch.deficit, next);
 }
 
 /* Serve a batch task if others have had as many turns as they may in a row. */

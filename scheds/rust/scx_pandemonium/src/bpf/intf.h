@@ -241,6 +241,12 @@ struct account_cpu {
 	u32 is_stopped;	    /* 1 if what ran last did not go to sleep */
 };
 
+/* CPU time that tasks used here so far, by tier. */
+struct boost_cpu {
+	u64 batch_ns;
+	u64 other_ns;
+};
+
 struct dispatch_cpu {
 	u64 asked_at;	  /* when it was last asked what to run */
 	u64 seen_inserts; /* queue_nr_inserts() when it last looked for work */
@@ -322,6 +328,7 @@ struct cpu_ctx {
 	/* Written by the CPU itself at each switch. */
 	struct topo_cpu topo;
 	struct account_cpu account;
+	struct boost_cpu boost;
 	struct dispatch_cpu dispatch;
 	struct steal_cpu steal;
 	struct handoff_cpu handoff;

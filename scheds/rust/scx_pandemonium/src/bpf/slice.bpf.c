@@ -20,7 +20,7 @@ enum slice_room_consts {
 };
 
 struct slice_timer {
-	struct bpf_timer timer;
+	struct bpf_timer timer OWN_CACHE_LINE;
 };
 
 /* An entry for each CPU; cpuc->slice says what each is armed for. */
