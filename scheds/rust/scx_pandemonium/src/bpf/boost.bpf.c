@@ -46,8 +46,8 @@ __hidden u32 boost_weight(const struct task_ctx *taskc, u32 weight)
 }
 
 /*
- * The window of domain @llc_idx ended at @now: decide how much of each factor
- * counts, by what its CPUs were used for. Seen by the verifier once.
+ * A window of domain @llc_idx ended after @window_ns: decide how much of each
+ * factor counts, by what its CPUs were used for. Seen by the verifier once.
  */
 __noinline int boost_end_window(u32 llc_idx, u64 window_ns)
 {

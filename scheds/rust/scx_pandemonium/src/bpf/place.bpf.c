@@ -239,10 +239,10 @@ static enum stat_id enqueue_pinned(struct task_struct *p,
 }
 
 /*
- * Return whether batch task @p waits near the CPU of @cpuc, which may run it and
- * stays. Not if others wait for it, or if it is owed so much that the first CPU
- * that is free is to take it; if it owes as much, in any case, since that has
- * time. Else if it ran there and did not sleep.
+ * Return whether batch task @p waits near the CPU of @cpuc. Not if that goes
+ * offline or may not run it, if others wait for it, or if it is owed so much
+ * that the first CPU that is free is to take it. If it owes as much, it does,
+ * since it has time; else if it ran there and did not sleep.
  */
 static bool waits_near(struct task_struct *p, const struct task_ctx *taskc,
 		       const struct llc_ctx *llcc, const struct cpu_ctx *cpuc)
@@ -262,8 +262,8 @@ static bool waits_near(struct task_struct *p, const struct task_ctx *taskc,
 /*
  * Place @p, which several CPUs may run.
  *
- *   1. Batch work near the CPU of @cpuc, where it was, see waits_near(), unless another class
- *	took that; all else in the interactive queue.
+ *   1. Batch work near the CPU of @cpuc, where it was, see waits_near(), unless
+ *	another class took that; all else in the interactive queue.
  *   2. If it woke without ops.select_cpu(), or was thrown out by another class,
  *	and a CPU runs something of a lower tier: that one looks there at once.
  *
