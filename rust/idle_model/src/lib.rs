@@ -41,31 +41,10 @@
 //!   idle to idle `pick_task_idle()` sets the bit again and calls nobody. So the bit of a CPU that
 //!   was claimed in vain comes back, and no callback says so.
 //!
-//! # What our scheduler does today
+//! # What our scheduler does
 //!
-//! 1. **Counts** (`queue`, `newidle`, `dispatch`). A task is counted before it is inserted.
-//!    `ops.update_idle(cpu, true)` compares the number of insertions with that of the last look
-//!    and kicks its own CPU. Window: a task is queued between `ops.dispatch()` and the idle mask.
-//! 2. **State of all queues** (`queue`, `dispatch`, `newidle`). If more tasks are counted than
-//!    `scx_bpf_dsq_nr_queued()` has, the CPU looks again, then each 0.1 ms by its timer. Window: a
-//!    task is counted, and the kernel has not inserted it yet.
-//! 3. **Is claimed** (`dispatch`). An idle CPU that found nothing and is not in the idle mask kicks
-//!    itself. Window: a task is queued while a CPU that was claimed for another looks in vain.
-//! 4. **Last CPU** (`newidle`, `place`). Before Linux 6.16 `ops.enqueue()` kicks the CPU that went
-//!    idle last, if none is in the mask. Window: that one has looked, and is in the mask later.
-//! 5. **Patience** (`slice`, `look`). A CPU that goes idle while the count is not 0 looks again
-//!    after 1 ms. Window: the rest of them, and a CPU that is not active, which the kernel does
-//!    not ask to dispatch.
-//!
-//! Both sides of the first have a full barrier: `__sync_fetch_and_add()` is a relaxed `STADD` on
-//! arm64 where its result is not used, so it is used, and an exchange is between `set_bit()` and
-//! the look of `ops.update_idle()`.
-//! None of the five covers a claimed CPU that runs something else while a third one is idle.
-//!
-//! # What suffices
-//!
-//! [`Protocol::TIMED`](protocol::Protocol::TIMED): a count, a mask of idle CPUs and a timer of our
-//! own for each domain.
+//! [`Protocol::TIMED`](protocol::Protocol::TIMED), in the room `newidle`: a count, a mask of idle
+//! CPUs and a timer of our own for each domain.
 //!
 //! 1. `ops.enqueue()`: add 1 to the count by an atomic operation whose result is used, which is a
 //!    full barrier. Claim an idle CPU and kick it. If the own mask has a CPU that the task may use,
@@ -82,11 +61,21 @@
 //! operation is a full barrier, and the kernel sets its mask by one: there the note of the timer
 //! alone needs care, `__sync_lock_test_and_set()`. `ops.dispatch()` has no part in it.
 //!
-//! Four windows are left to the timer: 2, 3 and 4 above, and a claimed CPU that runs something
-//! else. [`Protocol::UNTIMED`](protocol::Protocol::UNTIMED) closes 2 and 3 without a timer, but
-//! a CPU spins while a task waits in the local DSQ of another. Simpler still, `ops.enqueue()`
-//! always arms the timer, and the timer itself while the count is not 0: then neither the own mask
-//! nor `ops.update_idle()` is needed, but the timer fires all the time under load.
+//! Four windows are left to the timer: a task that is counted and not inserted yet; a CPU that was
+//! claimed for another task and looks in vain; before Linux 6.16, one that has looked and is not in
+//! the kernel's mask yet; and a CPU that was claimed and runs something else.
+//!
+//! # What else was tried
+//!
+//! [`Protocol::UNTIMED`](protocol::Protocol::UNTIMED), which the scheduler had before, in five
+//! rooms: an idle CPU looks again if more tasks are counted than queued, and if it was claimed, each
+//! 0.1 ms. That closes the first two windows without a timer of the domain, but none of it covers a
+//! claimed CPU that runs something else while a third one is idle, and a CPU spins while a task
+//! waits in the local DSQ of another.
+//!
+//! Simpler than both: `ops.enqueue()` always arms the timer, and the timer itself while the count is
+//! not 0. Then neither the own mask nor `ops.update_idle()` is needed, but the timer fires all the
+//! time under load.
 //!
 //! # Not in the model
 //!

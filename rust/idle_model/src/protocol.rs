@@ -65,7 +65,7 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    /// The candidate: both sides look once, a timer covers the rest.
+    /// What the scheduler does: both sides look once, a timer covers the rest.
     pub const TIMED: Self = Self {
         publish: Publish::FetchAdd,
         counts_first: true,
@@ -81,8 +81,8 @@ impl Protocol {
         awaited_look: false,
     };
 
-    /// No timer: an idle CPU looks until nothing is on its way. As it is today, but for the
-    /// timers that limit how often it does so.
+    /// No timer: an idle CPU looks until nothing is on its way. As it was before, but for the
+    /// timers that limited how often it did so.
     pub const UNTIMED: Self = Self {
         enqueue_arms: Arms::Never,
         idle_arms: false,

@@ -166,7 +166,7 @@ pub enum Affinity {
     Off,
     /// The nearest one, big cores first; any at once rather than none.
     Weak,
-    /// The same, but a task waits half a millisecond for the CPUs that share
+    /// The same, but a task waits up to a millisecond for the CPUs that share
     /// its last-level cache before it goes to others.
     Strong,
 }

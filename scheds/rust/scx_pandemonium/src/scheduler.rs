@@ -596,7 +596,6 @@ fn configure(
         .group_sums
         .set_max_entries(nr_llcs * intf_consts_MAX_GROUPS)?;
     skel.maps.wait_timers.set_max_entries(nr_llcs)?;
-    skel.maps.pack_timers.set_max_entries(nr_llcs)?;
     skel.maps.pack_spans.set_max_entries(nr_cpu_ids + 1)?;
     skel.maps.l2_ctxs.set_max_entries(tables.nr_l2s)?;
     skel.maps.comm_patterns.set_max_entries(nr_comm_patterns)?;

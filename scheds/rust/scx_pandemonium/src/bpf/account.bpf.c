@@ -10,6 +10,7 @@
 #include "grant.bpf.h"
 #include "held.bpf.h"
 #include "hint.bpf.h"
+#include "newidle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
@@ -109,6 +110,7 @@ __hidden void account_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
 	taskc->account.run_started_at = now;
 	taskc->account.run_is_charged = 0;
 	set_curr(cpuc, taskc, llcc, now);
+	newidle_begin_run(cpuc);
 	slice_begin_run(taskc, cpuc, llcc, now);
 	rescue_begin_run(taskc, cpuc, now);
 }

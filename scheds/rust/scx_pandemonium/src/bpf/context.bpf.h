@@ -192,10 +192,6 @@ struct held_llc {
 	u32 nr_held;	/* CPUs that another class has had for long */
 };
 
-struct newidle_llc {
-	s32 last_cpu; /* that went idle; before Linux 6.16 */
-};
-
 /* All CPUs of a domain write to all but the first two members. */
 struct llc_ctx {
 	struct topo_llc topo;
@@ -206,7 +202,6 @@ struct llc_ctx {
 	struct queue_llc queue OWN_CACHE_LINE;
 	struct classify_llc classify OWN_CACHE_LINE;
 	struct dispatch_llc dispatch OWN_CACHE_LINE;
-	struct newidle_llc newidle;
 	struct steal_llc steal;
 	struct held_llc held;
 };

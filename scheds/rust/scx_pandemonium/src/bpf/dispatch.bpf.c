@@ -5,7 +5,6 @@
 #include "classify.bpf.h"
 #include "grant.bpf.h"
 #include "look.bpf.h"
-#include "newidle.bpf.h"
 #include "pack.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -206,55 +205,6 @@ static bool serve_chosen(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 }
 
 /*
- * Take what came into the queues while this CPU, that of @cpuc, looked, and
- * remember whether there is more to come.
- *
- * The kernel carries out an insertion after ops.enqueue(). A task is on its way
- * until then: it has looked for an idle CPU already, but is in no queue yet. So
- * the queues are looked at once more after it was seen which are complete.
- */
-static bool look_again(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
-		       u64 now)
-{
-	enum queue_state state = queue_state_of_all();
-
-	cpuc->dispatch.is_awaiting = state == QUEUE_INCOMPLETE;
-	return state != QUEUE_EMPTY &&
-	       (serve_any(cpuc) || steal_any(cpuc, now));
-}
-
-/* Return whether idle @cpu was claimed: it is off the mask of idle CPUs. */
-static bool is_claimed(s32 cpu)
-{
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	bool is_set = bpf_cpumask_test_cpu(cpu, idle);
-
-	scx_bpf_put_idle_cpumask(idle);
-	return !is_set;
-}
-
-/*
- * @cpuc's CPU found nothing to run. If it was idle before it stays so, and the
- * kernel does not call ops.update_idle().
- *
- * It may have been claimed for a task that another CPU took since. To a task
- * that is queued before the kernel puts it back into the idle mask it is no
- * idle CPU, and our look at the queues is over: so look once more after that.
- */
-static void find_nothing(struct cpu_ctx *cpuc)
-{
-	s32 cpu = cpuc->topo.cpu;
-
-	stat_inc(cpuc, STAT_DISPATCH_EMPTY);
-	if (!cpuc->slice.is_idle || cpuc->slice.is_offline)
-		return;
-	if (is_claimed(cpu))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	else if (cpuc->dispatch.is_awaiting)
-		newidle_look_soon(cpuc);
-}
-
-/*
  * Return whether the task of @prevc, of @llcc, goes before @rank, and still
  * would after one more least slice.
  *
@@ -267,22 +217,6 @@ static bool stays_before(const struct task_ctx *prevc,
 	u64 ahead = vtime_charge(knobs.slice_min_ns, prevc->share.weight);
 
 	return vtime_before(share_rank(prevc, llcc) + ahead, rank);
-}
-
-/*
- * Return whether the CPU of @cpuc, which has no task, was given to one that is
- * on its way at @now. One that it takes before would get in front of that, in
- * the local DSQ, where no other CPU finds it.
- *
- * It has not looked at the queues then: if the task does not come after all,
- * what waits there is new to it, see newidle.
- */
-static bool is_given_away(struct cpu_ctx *cpuc, u64 now)
-{
-	if (!grant_is_given(cpuc, now))
-		return false;
-	cpuc->dispatch.seen_inserts = 0;
-	return true;
 }
 
 /*
@@ -316,11 +250,12 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	cpuc->dispatch.asked_at = now;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED))
 		prevc = try_lookup_task(prev);
-	if (!prevc && is_given_away(cpuc, now))
+	/*
+	 * A task that it takes now would get in front of the one to which it was
+	 * given, in the local DSQ, where no other CPU finds it.
+	 */
+	if (!prevc && grant_is_given(cpuc, now))
 		return;
-	/* Before the queues: what comes in between is seen as new then. */
-	if (!prevc)
-		cpuc->dispatch.seen_inserts = queue_nr_inserts();
 	nr.interactive = queue_nr_interactive(llcc);
 	nr.own = queue_nr_own(cpuc);
 	nr.batch = queue_nr_batch(llcc);
@@ -354,6 +289,6 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 
 	if (prevc && may_stay)
 		keep_running(prev, prevc, cpuc, llcc, now);
-	else if (!look_again(cpuc, llcc, now))
-		find_nothing(cpuc);
+	else
+		stat_inc(cpuc, STAT_DISPATCH_EMPTY);
 }

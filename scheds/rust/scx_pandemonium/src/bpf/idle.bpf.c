@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* idle: which idle CPU does a task get? See idle.bpf.h. */
 #include "idle.bpf.h"
-#include "lazy_timer.h"
 #include "queue.bpf.h"
 #include "topo.bpf.h"
+#include "policy/vtime.h"
 
 enum idle_consts {
 	/*
@@ -35,83 +35,6 @@ struct {
 	__type(value, struct span_ctx);
 } scratch_masks SEC(".maps");
 
-/* Timers of the LLC domains; the loader sets their number. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct lazy_timer);
-} wait_timers SEC(".maps");
-
-/*
- * Wake an idle CPU for each of the first @nr_max tasks of @dsq_id. Return how
- * many tasks there were.
- *
- * Seen by the verifier with any @nr_max: told of the number it would go round
- * as often.
- */
-__noinline u32 idle_wake_for(u64 dsq_id, u32 nr_max)
-{
-	u32 i, nr_parts, nr = 0;
-	struct task_struct *p;
-	s32 cpu, near = -1;
-	u64 part;
-
-	/* To Linux 6.12 a timer's callback may sleep, since ops.init() may. */
-	bpf_rcu_read_lock();
-	nr_parts = queue_nr_parts(dsq_id, &near);
-	bpf_for(i, 0, nr_parts) {
-		part = queue_next_part(dsq_id, &near);
-		if (!part)
-			continue;
-		bpf_for_each(scx_dsq, p, part, 0) {
-			if (nr >= nr_max)
-				break;
-			nr++;
-			cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-			if (cpu >= 0)
-				scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		}
-	}
-	bpf_rcu_read_unlock();
-	return nr;
-}
-
-/*
- * A task has waited in LLC domain @key for as long as it has to. Which one it
- * was, and whether it still waits, is seen by the CPU that is woken: the time
- * is known there. If none is idle, the next CPU without work looks by itself.
- */
-static int wait_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
-{
-	/* Before the look: a task that comes after it arms the timer again. */
-	lazy_timer_fired(timer, LLC_WAIT_MAX_NS);
-	idle_wake_for(queue_interactive(*key), LOOK_MAX_TASKS);
-	idle_wake_for(queue_batch(*key), LOOK_MAX_TASKS);
-	return 0;
-}
-
-/* See that the queues of @llcc are looked at in @left_ns. */
-static void arm_timer(struct llc_ctx *llcc, u64 left_ns)
-{
-	u32 key = llcc->topo.idx;
-	struct lazy_timer *timer = bpf_map_lookup_elem(&wait_timers, &key);
-
-	if (timer)
-		lazy_timer_arm(timer, left_ns);
-}
-
-static s32 init_timer(u32 llc_idx)
-{
-	struct lazy_timer *timer = bpf_map_lookup_elem(&wait_timers, &llc_idx);
-	s32 err;
-
-	if (!timer)
-		return -ENOENT;
-	err = bpf_timer_init(&timer->timer, &wait_timers, CLOCK_MONOTONIC);
-	return err ?: bpf_timer_set_callback(&timer->timer, wait_timer_fn);
-}
-
 __hidden s32 idle_init(void)
 {
 	struct span_ctx *span;
@@ -129,11 +52,6 @@ __hidden s32 idle_init(void)
 		if (!span)
 			return -ENOENT;
 		err = topo_create_span(&span->cpus, SPAN_NONE, 0);
-		if (err)
-			return err;
-	}
-	bpf_for(i, 0, nr_llcs) {
-		err = init_timer(i);
 		if (err)
 			return err;
 	}
@@ -281,21 +199,11 @@ __hidden bool idle_keeps_llc(struct task_struct *p, struct task_ctx *taskc,
 	       cpus && bpf_cpumask_intersects(cast_mask(cpus), p->cpus_ptr);
 }
 
-__hidden void idle_bound_wait(struct task_struct *p, struct task_ctx *taskc,
-			      struct llc_ctx *llcc)
-{
-	/* With no idle CPU anywhere, the next one comes and looks. */
-	if (idle_keeps_llc(p, taskc, llcc) && is_any_idle(p))
-		arm_timer(llcc, LLC_WAIT_MAX_NS);
-}
-
 __noinline bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now)
 {
 	struct llc_ctx *llcc = lookup_llc(llc_idx);
-	u64 left_ns = LLC_WAIT_MAX_NS;
 	struct task_struct *p;
 	struct task_ctx *taskc;
-	s64 waited_ns;
 	u64 first;
 	u32 nr = 0;
 
@@ -310,18 +218,12 @@ __noinline bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now)
 		return false;
 	bpf_for_each(scx_dsq, p, first, 0) {
 		taskc = try_lookup_task(p);
-		if (!taskc || !idle_keeps_llc(p, taskc, llcc))
+		if (!taskc || !idle_keeps_llc(p, taskc, llcc) ||
+		    !vtime_before(now,
+				  taskc->account.runnable_at + LLC_WAIT_MAX_NS))
 			return true;
-		waited_ns = now - taskc->account.runnable_at;
-		if (waited_ns >= (s64)LLC_WAIT_MAX_NS)
-			return true;
-		/* Stamped by another CPU, whose clock may be ahead of ours. */
-		if (waited_ns > 0 && LLC_WAIT_MAX_NS - waited_ns < left_ns)
-			left_ns = LLC_WAIT_MAX_NS - waited_ns;
 		if (++nr >= LOOK_MAX_TASKS)
 			break;
 	}
-	if (nr)
-		arm_timer(llcc, left_ns);
 	return false;
 }

@@ -11,8 +11,8 @@
  *
  *   OFF	the kernel's choice.
  *   WEAK	nearest first, but any idle CPU at once.
- *   STRONG	a task waits a while for its LLC before it goes to another; a
- *		timer then wakes a CPU there, so that no task is stranded.
+ *   STRONG	a task waits a while for its LLC before it goes to another; the
+ *		timer of newidle then wakes a CPU there.
  *
  * Not here: what to do if no CPU is idle (place, preempt), what a CPU without
  * work takes (dispatch, steal).
@@ -27,7 +27,7 @@
  * what they search is too much to be followed together with the caller's loops.
  */
 
-/* Make the masks and the timers. Return 0 or a negative error. */
+/* Make the masks. Return 0 or a negative error. */
 s32 idle_init(void);
 
 /*
@@ -38,18 +38,14 @@ s32 idle_claim_nearest(struct task_struct *p, s32 prev_cpu);
 
 /*
  * Return whether @p waits for a CPU of @llcc though one of another LLC may be
- * idle. For a while only: a CPU that is sent away arms the timer.
+ * idle. For a while only, see idle_may_take().
  */
 bool idle_keeps_llc(struct task_struct *p, struct task_ctx *taskc,
 		    struct llc_ctx *llcc);
 
-/* @p waits in @llcc: see that it gets an idle CPU elsewhere in time. */
-void idle_bound_wait(struct task_struct *p, struct task_ctx *taskc,
-		     struct llc_ctx *llcc);
-
 /*
  * Return whether a CPU of another LLC may take what waits in @dsq_id, a queue
- * of domain @llc_idx. If it came too early, it is woken again.
+ * of domain @llc_idx, or comes too early.
  */
 bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now);
 

@@ -248,9 +248,7 @@ struct boost_cpu {
 };
 
 struct dispatch_cpu {
-	u64 asked_at;	  /* when it was last asked what to run */
-	u64 seen_inserts; /* queue_nr_inserts() when it last looked for work */
-	u32 is_awaiting;  /* 1 if a task was on its way into a queue then */
+	u64 asked_at; /* when it was last asked what to run */
 };
 
 struct steal_cpu {

@@ -38,7 +38,7 @@ __noinline bool look_well(s32 cpu, u64 dsq_id)
 	if (!cpuc || !llcc || nr <= LOOK_SHORT_MAX)
 		return false;
 	nr_inserts = queue_nr_free_inserts(llcc);
-	is_complete = queue_state_of(dsq_id) == QUEUE_COMPLETE;
+	is_complete = queue_is_complete(dsq_id, nr);
 	if (queue_take(dsq_id, cpu))
 		return true;
 	if (is_complete) {
@@ -64,13 +64,4 @@ __hidden void look_forget(s32 cpu)
 
 	if (cpuc)
 		WRITE_ONCE(cpuc->look.dsq_id, 0);
-}
-
-__hidden u64 look_pause_ns(const struct cpu_ctx *cpuc, u64 ns)
-{
-	u64 now = scx_bpf_now();
-
-	if (!cpuc->look.dsq_id || !vtime_before(now + ns, cpuc->look.until))
-		return ns;
-	return cpuc->look.until - now;
 }

@@ -28,7 +28,4 @@ bool look_take(s32 cpu, u64 dsq_id);
 /* A task came that @cpu, which is idle, may run. */
 void look_forget(s32 cpu);
 
-/* Return @ns, or for how long @cpuc's CPU still pauses, if that is longer. */
-u64 look_pause_ns(const struct cpu_ctx *cpuc, u64 ns);
-
 #endif /* __LOOK_BPF_H */

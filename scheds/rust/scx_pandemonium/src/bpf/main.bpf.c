@@ -24,7 +24,7 @@
  *   slice	how long does a run last, and what ends it?
  *   dispatch	what does a CPU run next?
  *   look	is a long queue worth another look?
- *   newidle	did a CPU that goes idle miss a task?
+ *   newidle	is a CPU idle while a task waits?
  *   steal	what does a CPU take from another domain?
  *   held	which CPUs does another class hold?
  *   awaited	do others wait for what a task does?
@@ -242,6 +242,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
 
 	if (!err)
 		err = idle_init();
+	if (!err)
+		err = newidle_init();
 	if (!err)
 		err = pack_init();
 	if (!err)

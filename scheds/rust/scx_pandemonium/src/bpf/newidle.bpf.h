@@ -1,62 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * newidle: did a CPU that goes idle miss a task?
+ * newidle: is a CPU idle while a task waits in a queue of a domain?
  *
  * A task may be queued while a CPU is on its way to idle: that has looked at
- * the queues already, and ops.enqueue() finds no idle CPU to wake. So a task is
- * counted before ops.enqueue() looks for an idle CPU, and ops.update_idle()
- * looks at the counts once the CPU is known to be idle. One sees the other.
+ * the queues already, and ops.enqueue() finds no idle CPU to wake. Each of the
+ * two says what it does, has a full barrier, and looks for the other:
  *
- * Not here: what a CPU takes (dispatch), which idle CPU a task gets (idle).
+ *   ops.enqueue()		ops.update_idle()
+ *   count the task		say that the CPU is idle
+ *   wake an idle CPU		a task is counted: look again
+ *   a CPU is idle: arm		and arm
+ *
+ *	      ops.running(): the task is counted no more
+ *
+ * So at least one sees the other. What they do at once may be in vain: the
+ * kernel inserts a task after ops.enqueue(), drops a kick for a CPU that runs
+ * something, and has a CPU that was claimed for another task in its idle mask
+ * again without a callback. So the one that saw the other arms a timer of the
+ * domain. That wakes an idle CPU for each task in the queues, and goes on for
+ * as long as a task waits that a CPU which says that it is idle may run.
+ *
+ * The crate idle_model visits all interleavings of these steps; each is needed.
+ *
+ * Not here: what a CPU takes (dispatch), which idle CPU a task gets (idle), the
+ * own queue of a CPU (slice: nobody else may take what waits there).
  */
 #ifndef __NEWIDLE_BPF_H
 #define __NEWIDLE_BPF_H
 
 #include "context.bpf.h"
-#include "slice.bpf.h"
 
-enum newidle_consts {
-	/* When an idle CPU looks again for a task that is on its way. */
-	LOOK_SOON_NS = 100 * NSEC_PER_USEC,
-};
+/* Make the mask and the timers. Return 0 or a negative error. */
+s32 newidle_init(void);
 
-/*
- * Whether the kernel updates the idle mask after ops.update_idle() only. The
- * verifier drops what stands behind this where it does not.
- */
-#define MASK_FOLLOWS_CALLBACK (LINUX_KERNEL_VERSION < KERNEL_VERSION(6, 16, 0))
-
-/*
- * ops.update_idle(): @cpu goes idle, or is idle no more. A task that was queued
- * while it was on its way there is found now.
- */
+/* ops.update_idle(): @cpu goes idle, or is idle no more. */
 void newidle_update_idle(s32 cpu, bool is_idle);
 
-/* The CPU of @cpuc, which goes or stays idle, expects a task. */
-static __always_inline void newidle_look_soon(struct cpu_ctx *cpuc)
-{
-	slice_end_in(cpuc, scx_bpf_now(), LOOK_SOON_NS);
-}
+/* A task begins to run on @cpuc's CPU, before slice_begin_run(). */
+void newidle_begin_run(const struct cpu_ctx *cpuc);
 
 /*
- * @p was queued in @llcc, and no idle CPU was found. Return the last CPU there
- * that went idle, if it is still and may run @p, or -EBUSY: it may have looked
- * at the queues before, and not be in the idle mask yet.
+ * @p was queued in @llcc, and an idle CPU was woken for it if there was one.
+ * Seen by the verifier once, not at each call.
  */
-static __always_inline s32 newidle_last_cpu(const struct task_struct *p,
-					    const struct llc_ctx *llcc)
-{
-	struct cpu_ctx *cpuc;
-	s32 cpu;
-
-	if (!MASK_FOLLOWS_CALLBACK)
-		return -EBUSY;
-	cpu = READ_ONCE(llcc->newidle.last_cpu);
-	cpuc = lookup_cpu(cpu);
-	if (!cpuc || !READ_ONCE(cpuc->slice.is_idle) ||
-	    cpuc->slice.is_offline || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-		return -EBUSY;
-	return cpu;
-}
+int newidle_queued(struct task_struct *p, u32 llc_idx);
 
 #endif /* __NEWIDLE_BPF_H */

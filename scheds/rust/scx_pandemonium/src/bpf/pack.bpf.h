@@ -5,8 +5,8 @@
  * The first knobs.nr_packed_cpus of the machine, in the order of the loader:
  * small cores before big ones, the CPUs of a core together, then those of an
  * LLC. A task that wakes gets an idle CPU among these, preempts what runs on
- * any CPU, or waits. Once it has waited for PACK_WAIT_NS a timer wakes another
- * CPU for it, the next ones in that order first. 0 packs nothing.
+ * any CPU, or waits. Once it has waited for 0.5 to 1 ms a timer (newidle) wakes
+ * another CPU for it, the next ones in that order first. 0 packs nothing.
  *
  * The loader sets the number once a second by how busy the machine is. Until it
  * has, the wait is all that a task pays.
@@ -35,7 +35,7 @@
  * Functions without __hidden are seen by the verifier once, not at each call.
  */
 
-/* Make the masks and the timers. Return 0 or a negative error. */
+/* Make the masks. Return 0 or a negative error. */
 s32 pack_init(void);
 
 /* Return whether @p may use all of the first @nr CPUs; there are that many. */
@@ -57,8 +57,11 @@ s32 pack_confined_cpu(struct task_struct *p, s32 prev_cpu);
 /* Return a packed CPU, in whose domain @p waits: @prev_cpu if it is one. */
 s32 pack_wait_cpu(struct task_struct *p, s32 prev_cpu);
 
-/* @p waits in domain @llc_idx for a packed CPU: bound its wait. */
-int pack_bound_wait(struct task_struct *p, u32 llc_idx);
+/*
+ * Claim an idle CPU for @p, which has waited for long: among twice as many as
+ * work keeps to, then any. So what is too much for these stays together too.
+ */
+s32 pack_claim_beyond(struct task_struct *p);
 
 /* Claim an idle packed CPU for @p. -EINVAL if it does not keep to them. */
 static __always_inline s32 pack_claim_packed(struct task_struct *p,

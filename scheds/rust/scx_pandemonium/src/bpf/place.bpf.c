@@ -297,37 +297,32 @@ static enum stat_id enqueue_movable(struct task_struct *p,
 }
 
 /*
- * Claim a CPU that went idle while @p was on its way into a queue of @llcc, on
- * @cpu. Return it, or -EBUSY; the wait has a bound then.
+ * Claim a CPU that went idle while @p was on its way into a queue, on @cpu.
+ * Return it, or -EBUSY.
  */
-static s32 claim_for_queued(struct task_struct *p, struct task_ctx *taskc,
-			    struct llc_ctx *llcc, s32 cpu, bool is_movable)
+static s32 claim_for_queued(struct task_struct *p, s32 cpu, bool is_movable)
 {
 	s32 target = is_movable ? pack_claim_packed(p, cpu) : -EINVAL;
 
-	if (target == -EBUSY)
-		pack_bound_wait(p, llcc->topo.idx);
 	if (target != -EINVAL)
 		return target;
 	if (scx_bpf_test_and_clear_cpu_idle(cpu))
 		return cpu;
-	if (!is_movable)
-		return newidle_last_cpu(p, llcc);
-	target = idle_pick_cpu(p, cpu);
-	if (target < 0)
-		target = newidle_last_cpu(p, llcc);
-	if (target < 0 && nr_caches > 1)
-		idle_bound_wait(p, taskc, llcc);
-	return target;
+	return is_movable ? idle_pick_cpu(p, cpu) : -EBUSY;
 }
 
-/* Wake the CPU that claim_for_queued() finds. Return whether there was one. */
-static bool kick_idle(struct task_struct *p, struct task_ctx *taskc,
-		      struct cpu_ctx *cpuc, struct llc_ctx *llcc, s32 cpu,
-		      bool is_movable)
+/*
+ * Wake the CPU that claim_for_queued() finds. Return whether there was one; the
+ * wait beside an idle one has a bound in any case, see newidle. @cpuc is the CPU
+ * that we are on.
+ */
+static bool kick_idle(struct task_struct *p, struct cpu_ctx *cpuc,
+		      struct llc_ctx *llcc, s32 cpu, bool is_movable)
 {
-	s32 target = claim_for_queued(p, taskc, llcc, cpu, is_movable);
+	s32 target = claim_for_queued(p, cpu, is_movable);
 
+	if (is_movable)
+		newidle_queued(p, llcc->topo.idx);
 	if (target < 0)
 		return false;
 	look_forget(target);
@@ -390,7 +385,10 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	}
 	if (path < NR_STAT_IDS)
 		stat_inc(this_cpuc, path);
-	if (path >= STAT_PLACE_OWN &&
-	    !kick_idle(p, taskc, this_cpuc, llcc, cpu, is_movable))
-		slice_bound_other(cpuc, llcc, false);
+	if (path < STAT_PLACE_OWN ||
+	    kick_idle(p, this_cpuc, llcc, cpu, is_movable))
+		return;
+	if (!is_movable)
+		slice_bound_idle(cpuc);
+	slice_bound_other(cpuc, llcc, false);
 }

@@ -118,23 +118,6 @@ __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 	add_ordered(&llcc->queue.nr_inserts, 1);
 }
 
-__hidden u64 queue_nr_inserts(void)
-{
-	struct llc_ctx *llcc = lookup_llc(0);
-	u64 nr = llcc ? READ_ONCE(llcc->queue.nr_inserts) : 0;
-	u32 i;
-
-	if (nr_llcs == 1)
-		return nr;
-	bpf_for(i, 1, nr_llcs) {
-		llcc = lookup_llc(i);
-		if (!llcc)
-			break;
-		nr += READ_ONCE(llcc->queue.nr_inserts);
-	}
-	return nr;
-}
-
 __hidden u64 queue_nr_free_inserts(const struct llc_ctx *llcc)
 {
 	return READ_ONCE(llcc->queue.nr_inserts) -
@@ -213,42 +196,11 @@ __noinline bool queue_take(u64 dsq_id, s32 cpu)
 	return false;
 }
 
-/* Return the state of @dsq_id, whose tasks are counted in @w. */
-static enum queue_state state_of(const struct waiters *w, u64 dsq_id)
-{
-	u32 nr = wait_age_nr(w);
-
-	if (!nr)
-		return QUEUE_EMPTY;
-	return nr > queue_nr_queued(dsq_id) ? QUEUE_INCOMPLETE : QUEUE_COMPLETE;
-}
-
-__hidden enum queue_state queue_state_of(u64 dsq_id)
+__hidden bool queue_is_complete(u64 dsq_id, u32 nr_queued)
 {
 	const struct waiters *w = queue_waiters(dsq_id);
 
-	return w ? state_of(w, dsq_id) : QUEUE_EMPTY;
-}
-
-__noinline enum queue_state queue_state_of_all(void)
-{
-	enum queue_state all = QUEUE_EMPTY, interactive, batch;
-	struct llc_ctx *llcc;
-	u32 i;
-
-	bpf_for(i, 0, nr_llcs) {
-		llcc = lookup_llc(i);
-		if (!llcc)
-			break;
-		interactive = state_of(&llcc->queue.interactive,
-				       queue_interactive(i));
-		batch = state_of(&llcc->queue.batch, queue_batch(i));
-		if (all < interactive)
-			all = interactive;
-		if (all < batch)
-			all = batch;
-	}
-	return all;
+	return w && wait_age_nr(w) <= nr_queued;
 }
 
 __hidden bool queue_peek(u64 dsq_id, bool is_last, u64 *rank)

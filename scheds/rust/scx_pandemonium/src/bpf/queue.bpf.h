@@ -79,9 +79,9 @@ static __always_inline bool queue_is_shared(u64 dsq_id)
 
 /*
  * Return how many tasks wait in the own queue of @cpuc's CPU, in the
- * interactive or in the batch queue of @llcc, or in the part of the latter that
- * is near @cpuc's CPU. A count of 0 is proof that the queue is empty; more may
- * mean a task that is on its way to a CPU.
+ * interactive or in the batch queue of @llcc, in both, or in the part of the
+ * latter that is near @cpuc's CPU. A count of 0 is proof that the queue is
+ * empty; more may mean a task that is on its way to a CPU.
  *
  * Asking the kernel instead is a hash lookup for each queue, several times for
  * each switch.
@@ -99,6 +99,11 @@ static __always_inline u32 queue_nr_interactive(const struct llc_ctx *llcc)
 static __always_inline u32 queue_nr_batch(const struct llc_ctx *llcc)
 {
 	return wait_age_nr(&llcc->queue.batch);
+}
+
+static __always_inline u32 queue_nr_shared(const struct llc_ctx *llcc)
+{
+	return queue_nr_interactive(llcc) + queue_nr_batch(llcc);
 }
 
 static __always_inline u32 queue_nr_near(const struct cpu_ctx *cpuc)
@@ -207,29 +212,16 @@ bool queue_is_batch_first(u64 dsq_id);
 u32 queue_peek_load(u64 dsq_id);
 
 /*
- * Return how many tasks were ever queued in any domain, but for those that only
- * one CPU may run.
+ * Return how many tasks that all CPUs may run were ever queued in the domain of
+ * @llcc.
  */
-u64 queue_nr_inserts(void);
-
-/* The same for the domain of @llcc, of tasks that all CPUs may run. */
 u64 queue_nr_free_inserts(const struct llc_ctx *llcc);
 
-/* What one queue or those of all domains hold, by counts and by the kernel. */
-enum queue_state {
-	QUEUE_EMPTY,	  /* no task waits */
-	QUEUE_COMPLETE,	  /* all that are counted are there */
-	QUEUE_INCOMPLETE, /* one is on its way there, or to a CPU */
-};
-
-/* Return the state of @dsq_id. */
-enum queue_state queue_state_of(u64 dsq_id);
-
 /*
- * Return the state of the queues of all domains, one that is incomplete before
- * all others. Seen by the verifier once, not at each call.
+ * Return whether the kernel has inserted all that are counted in @dsq_id, of
+ * which it holds @nr_queued.
  */
-enum queue_state queue_state_of_all(void);
+bool queue_is_complete(u64 dsq_id, u32 nr_queued);
 
 /* Return the count of the tasks that wait in @dsq_id. */
 struct waiters *queue_waiters(u64 dsq_id);

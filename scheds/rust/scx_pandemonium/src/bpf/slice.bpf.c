@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* slice: how long does a run last, and what ends it? See slice.bpf.h. */
 #include "slice.bpf.h"
-#include "look.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "share.bpf.h"
@@ -12,7 +11,7 @@
 enum slice_room_consts {
 	/* How often a CPU that goes offline looks whether it may. */
 	OFFLINE_POLL_NS = 2 * NSEC_PER_MSEC,
-	/* How long a CPU may be idle while tasks wait that may be for it. */
+	/* How long a CPU may be idle while tasks wait in its own queue. */
 	IDLE_PATIENCE_NS = 1 * NSEC_PER_MSEC,
 	/* How long batch work may go on before a task, and for how long yet. */
 	HURRY_NS = 1 * NSEC_PER_MSEC,
@@ -290,18 +289,20 @@ __hidden void slice_hurry_waker(struct cpu_ctx *cpuc, u64 vtime)
 		hurry(cpuc, now - cpuc->account.on_cpu_at, now);
 }
 
-__hidden void slice_update_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-				bool is_idle)
+__hidden void slice_bound_idle(struct cpu_ctx *cpuc)
 {
-	/* A barrier: after the idle mask, before the look at what waits. */
+	if (READ_ONCE(cpuc->slice.is_idle) && queue_nr_own(cpuc))
+		slice_end_in(cpuc, scx_bpf_now(), IDLE_PATIENCE_NS);
+}
+
+__hidden void slice_update_idle(struct cpu_ctx *cpuc, bool is_idle)
+{
 	__sync_lock_test_and_set(&cpuc->slice.is_idle, is_idle);
-	if (!is_idle)
+	if (is_idle)
+		slice_bound_idle(cpuc);
+	else
 		/* What was to end its idleness must not end a run. */
 		slice_clear_end(cpuc);
-	else if (queue_nr_waiting(cpuc, llcc))
-		/* Idle though tasks wait: the kernel may not come to ask it. */
-		slice_end_in(cpuc, scx_bpf_now(),
-			     look_pause_ns(cpuc, IDLE_PATIENCE_NS));
 }
 
 __hidden void slice_cpu_online(s32 cpu)

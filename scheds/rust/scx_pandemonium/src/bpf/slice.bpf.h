@@ -8,7 +8,7 @@
  * it: the kernel looks at slices only at ticks, up to 4 ms late at HZ=250.
  *
  * The same timer sees to a CPU that is not asked for work: one that is idle
- * while tasks wait that it may run, which looks again after a while, and one
+ * while tasks wait in its own queue, which looks again after a while, and one
  * that goes offline, which the tasks on its runqueue may leave.
  *
  * Not here: the arithmetic (policy/slice.h), how long the slice of a tier is
@@ -58,11 +58,17 @@ void slice_end_in(struct cpu_ctx *cpuc, u64 now, u64 left_ns);
 void slice_hurry_waker(struct cpu_ctx *cpuc, u64 vtime);
 
 /*
- * The CPU of @cpuc goes idle, or is idle no more. If it is not asked for tasks
- * that wait, since it is about to go offline, the timer sees to that.
+ * A task was counted in the own queue of @cpuc's CPU. If that is idle, it looks
+ * there after a while: it may have looked before the kernel inserted the task.
  */
-void slice_update_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-		       bool is_idle);
+void slice_bound_idle(struct cpu_ctx *cpuc);
+
+/*
+ * The CPU of @cpuc goes idle, or is idle no more, before all that is read after
+ * this. If it is not asked for what waits in its own queue, since it is about
+ * to go offline, the timer sees to that.
+ */
+void slice_update_idle(struct cpu_ctx *cpuc, bool is_idle);
 
 /* ops.cpu_online() and ops.cpu_offline() */
 void slice_cpu_online(s32 cpu);
