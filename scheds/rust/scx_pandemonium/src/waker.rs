@@ -1,7 +1,7 @@
 //! Which bits of the kernel's `preempt_count` an interrupt sets, from samples.
 //!
 //! The BPF half samples the count in a task, in hardirqs and in softirqs
-//! (`src/bpf/waker.bpf.h`); what follows from the samples is pure.
+//! (`src/bpf/place.bpf.c`); what follows from the samples is pure.
 //!
 //! Not here: how the samples are taken (scheduler).
 

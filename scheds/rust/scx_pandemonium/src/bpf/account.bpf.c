@@ -7,8 +7,6 @@
 #include "cgroup.bpf.h"
 #include "classify.bpf.h"
 #include "frequency.bpf.h"
-#include "grant.bpf.h"
-#include "held.bpf.h"
 #include "hint.bpf.h"
 #include "newidle.bpf.h"
 #include "preempt.bpf.h"
@@ -212,8 +210,8 @@ __hidden void account_running(struct task_struct *p)
 	cpuc->account.on_cpu_at = now;
 	frequency_running(cpuc, now);
 	account_begin_run(taskc, cpuc, llcc, now);
-	/* After it says that it runs: see grant_idle_to(). */
-	grant_end(p, cpuc, now);
+	/* After it says that it runs: see preempt_grant_idle(). */
+	preempt_end_grant(p, cpuc, now);
 }
 
 __hidden void account_tick(struct task_struct *p)
@@ -279,7 +277,7 @@ __hidden void account_stopping(struct task_struct *p, bool is_runnable)
 	}
 	taskc->account.runnable_at = now;
 	if (is_runnable)
-		held_stopping(p, cpuc, llcc);
+		preempt_stopping(p, cpuc, llcc);
 	if (!taskc->slice.turn_is_over)
 		stat_inc(cpuc, STAT_PREEMPTED);
 }

@@ -50,7 +50,7 @@ static __noinline u32 known_tier(const struct task_ctx *taskc, u32 tier)
 
 	if (source == HINT_MEMORY && !classify_is_proven(taskc))
 		tier = bound_tier(taskc, tier);
-	tier = compositor_raise(tier, taskc->compositor.tier_floor);
+	tier = compositor_raise(tier, taskc->hint.tier_floor);
 	return source == HINT_RULE ? bound_tier(taskc, tier) : tier;
 }
 
@@ -58,7 +58,7 @@ static __noinline u32 known_tier(const struct task_ctx *taskc, u32 tier)
 static void set_tier(struct task_ctx *taskc, u32 tier)
 {
 	if (taskc->hint.known.source == HINT_NONE)
-		tier = compositor_raise(tier, taskc->compositor.tier_floor);
+		tier = compositor_raise(tier, taskc->hint.tier_floor);
 	else
 		tier = known_tier(taskc, tier);
 	taskc->classify.tier = tier;
@@ -254,11 +254,11 @@ __hidden u32 classify_served_tier(struct task_struct *p, struct task_ctx *taskc,
 
 	if (hint_nice_weight(taskc->share.nice_weight,
 			     taskc->hint.known.ignores_nice) < WEIGHT_NICE_0 ||
-	    taskc->group.is_idle ||
+	    taskc->cgroup.is_idle ||
 	    (!is_admitted && is_young(p, taskc, llcc)) ||
 	    taskc->classify.woken_by_batch ||
-	    !vtime_is_eligible(taskc->share.vtime, llcc->lag.clock.avg_vruntime,
-			       loan_ns))
+	    !vtime_is_eligible(taskc->share.vtime,
+			       llcc->share.clock.avg_vruntime, loan_ns))
 		tier = TIER_BATCH;
 	taskc->classify.served_tier = tier;
 	return tier;

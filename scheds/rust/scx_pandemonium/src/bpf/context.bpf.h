@@ -36,22 +36,16 @@ struct share_task {
 	u32 plain_weight;    /* what its cgroup makes of that */
 	u32 last_weight;     /* the same at its last charge; 0: none */
 	u32 weight;	     /* what it is charged by: that with its factor */
+	u32 counted_weight;  /* its part of the weight_sum of its clock */
+	u32 boost_factor;    /* by which its weight is multiplied, in 1/1024 */
 };
 
-struct lag_task {
-	u32 counted_weight; /* its part of the weight_sum of its clock */
-};
-
-struct group_task {
+struct cgroup_task {
 	u32 idx;	    /* of its cgroup, in the array of these */
 	u32 counted_weight; /* 0: it is not runnable */
 	u32 load;	    /* of its weight, what one CPU can serve */
 	u32 counted_load;   /* its part of the load of its domain */
 	u32 is_idle;	    /* its cgroup, or one above, has cpu.idle */
-};
-
-struct boost_task {
-	u32 factor; /* by which its weight is multiplied, in 1/1024 */
 };
 
 struct queue_task {
@@ -98,12 +92,9 @@ struct classify_task {
 	u32 woken_by_batch; /* 1: batch work woke it and goes on */
 };
 
-struct compositor_task {
-	u64 checked_at; /* when the name of its process was looked at */
-	u32 tier_floor; /* its tier does not fall below */
-};
-
 struct hint_task {
+	u64 checked_at;	 /* when the name of its process was looked at */
+	u32 tier_floor;	 /* of a compositor: its tier does not fall below */
 	u64 reported_at; /* when the loader was told to look at it */
 	u64 program;	 /* see struct memory_key; 0: none, a kernel thread */
 	struct hint known;
@@ -111,15 +102,12 @@ struct hint_task {
 
 struct task_ctx {
 	struct share_task share;
-	struct lag_task lag;
-	struct group_task group;
-	struct boost_task boost;
+	struct cgroup_task cgroup;
 	struct queue_task queue;
 	struct slice_task slice;
 	struct account_task account;
 	struct rescue_task rescue;
 	struct classify_task classify;
-	struct compositor_task compositor;
 	struct hint_task hint;
 };
 
@@ -144,25 +132,26 @@ struct preempt_llc {
 	struct bpf_cpumask __kptr *interactive_cpus; /* an interactive one */
 };
 
-struct lag_llc {
-	struct vtime_clock clock;  /* average vtime of its runnable tasks */
-	struct bpf_spin_lock lock; /* held by writers of the clock */
+/* A window is that of policy/boost.h. */
+struct boost_llc {
+	u64 window_at; /* when the present one began */
+	u64 batch_ns;  /* struct share_cpu of all its CPUs then */
+	u64 other_ns;
+	u32 scale; /* how much of each factor counts */
 };
 
-struct total_llc {
+struct share_llc {
+	struct vtime_clock clock;  /* average vtime of its runnable tasks */
+	struct bpf_spin_lock lock; /* held by writers of the clock */
+	struct boost_llc boost OWN_CACHE_LINE;
+};
+
+struct cgroup_llc {
 	s64 runnable_weight; /* of all runnable tasks, by their nice levels */
 	s64 root_sum;	     /* of those in the root cgroup */
 	s64 load;	/* of all, by their cgroups; with several domains */
 	s64 other_load; /* of all other domains, when it was read */
 	u64 other_load_read_at;
-};
-
-/* A window is that of policy/boost.h. */
-struct boost_llc {
-	u64 window_at; /* when the present one began */
-	u64 batch_ns;  /* struct boost_cpu of all its CPUs then */
-	u64 other_ns;
-	u32 scale; /* how much of each factor counts */
 };
 
 struct queue_llc {
@@ -185,32 +174,25 @@ struct dispatch_llc {
 struct steal_llc {
 	u64 counted_at; /* when @behind was added to */
 	u64 behind;	/* load times ns that a CPU had less than elsewhere */
-};
-
-struct held_llc {
-	u64 counted_at; /* when @nr_held was counted */
-	u32 nr_held;	/* CPUs that another class has had for long */
+	u64 held_counted_at; /* when @nr_held was counted */
+	u32 nr_held;	     /* CPUs that another class has had for long */
 };
 
 /* All CPUs of a domain write to all but the first two members. */
 struct llc_ctx {
 	struct topo_llc topo;
 	struct preempt_llc preempt;
-	struct lag_llc lag OWN_CACHE_LINE;
-	struct total_llc total OWN_CACHE_LINE;
-	struct boost_llc boost OWN_CACHE_LINE;
+	struct share_llc share OWN_CACHE_LINE;
+	struct cgroup_llc cgroup OWN_CACHE_LINE;
 	struct queue_llc queue OWN_CACHE_LINE;
 	struct classify_llc classify OWN_CACHE_LINE;
 	struct dispatch_llc dispatch OWN_CACHE_LINE;
 	struct steal_llc steal;
-	struct held_llc held;
 };
 
-_Static_assert(__builtin_offsetof(struct llc_ctx, lag) % CACHE_LINE_SIZE == 0,
+_Static_assert(__builtin_offsetof(struct llc_ctx, share) % CACHE_LINE_SIZE == 0,
 	       "what is written begins behind what is only read");
-_Static_assert(__builtin_offsetof(struct llc_ctx, total) -
-			       __builtin_offsetof(struct llc_ctx, lag) ==
-		       CACHE_LINE_SIZE,
+_Static_assert(__builtin_offsetof(struct share_llc, boost) == CACHE_LINE_SIZE,
 	       "the clock and its lock fit one cache line");
 _Static_assert(sizeof(struct llc_ctx) % CACHE_LINE_SIZE == 0,
 	       "the next domain begins a cache line of its own");

@@ -3,9 +3,7 @@
 #include "dispatch.bpf.h"
 #include "account.bpf.h"
 #include "classify.bpf.h"
-#include "grant.bpf.h"
-#include "look.bpf.h"
-#include "pack.bpf.h"
+#include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
@@ -19,7 +17,7 @@
 /* Take the first task of @dsq_id that @cpuc's CPU may run; count it as @id. */
 static bool serve(struct cpu_ctx *cpuc, u64 dsq_id, enum stat_id id)
 {
-	if (queue_is_shared(dsq_id) ? !look_take(cpuc->topo.cpu, dsq_id)
+	if (queue_is_shared(dsq_id) ? !queue_take(cpuc->topo.cpu, dsq_id)
 				    : !scx_bpf_dsq_move_to_local(dsq_id, 0))
 		return false;
 	stat_inc(cpuc, id);
@@ -173,7 +171,7 @@ static u64 slack_ns(const struct llc_ctx *llcc, const struct backlog *nr)
 static __noinline bool pull(struct cpu_ctx *cpuc, const struct llc_ctx *llcc,
 			    const struct backlog *nr, u64 next)
 {
-	u64 clock = READ_ONCE(llcc->lag.clock.avg_vruntime), first;
+	u64 clock = READ_ONCE(llcc->share.clock.avg_vruntime), first;
 
 	if (nr->batch <= nr->near ||
 	    !vtime_before(clock + slack_ns(llcc, nr), next))
@@ -254,7 +252,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	 * A task that it takes now would get in front of the one to which it was
 	 * given, in the local DSQ, where no other CPU finds it.
 	 */
-	if (!prevc && grant_is_given(cpuc, now))
+	if (!prevc && preempt_is_granted(cpuc, now))
 		return;
 	nr.interactive = queue_nr_interactive(llcc);
 	nr.own = queue_nr_own(cpuc);
@@ -264,7 +262,7 @@ __hidden void dispatch_cpu(s32 cpu, struct task_struct *prev)
 	if (prevc) {
 		account_end_run(prev, prevc, llcc, now);
 		slice_end_turn(prevc);
-		may_stay = !pack_expels(prev, prevc, cpu);
+		may_stay = !idle_expels(prev, prevc, cpu);
 	}
 	if (serve_first(cpuc, llcc, &nr, prevc, now))
 		return;

@@ -3,6 +3,7 @@
 #include "hint.bpf.h"
 #include "classify.bpf.h"
 #include "stats.bpf.h"
+#include "policy/compositor.h"
 #include <bpf_experimental.h>
 
 enum hint_room_consts {
@@ -258,4 +259,60 @@ int hint_set_program(struct program_request *request)
 	bpf_rcu_read_unlock();
 	bpf_task_release(leader);
 	return 0;
+}
+
+/*
+ * Is a task part of the program that draws the screen? Compares the name of a
+ * task's process, which is that of its main thread, with the patterns that the
+ * loader wrote, and sets the tier that the task does not fall below.
+ *
+ * Any program can take such a name. The floor therefore raises only what a task
+ * has shown itself to be; the tier in which it is served still falls to batch
+ * while it is ahead of its share, is niced down or is too young.
+ */
+
+/* The loader sets the number of entries to that of the patterns. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct comm_pattern);
+} comm_patterns SEC(".maps");
+
+/* Return whether a name, as the words @head and @tail, is a compositor's. */
+static bool is_compositor(u64 head, u64 tail)
+{
+	struct comm_pattern *pattern;
+	u32 i, key;
+
+	bpf_for(i, 0, nr_comm_patterns) {
+		key = i;
+		pattern = bpf_map_lookup_elem(&comm_patterns, &key);
+		if (!pattern)
+			break;
+		if (compositor_matches(pattern, head, tail))
+			return true;
+	}
+	return false;
+}
+
+__hidden void hint_check_compositor(struct task_struct *p,
+				    struct task_ctx *taskc, u64 now)
+{
+	struct task_struct *leader = p->group_leader;
+	u64 comm[COMM_LEN / sizeof(u64)] = {};
+
+	if (!compositor_is_due(taskc->classify.age,
+			       now - taskc->hint.checked_at))
+		return;
+	taskc->hint.checked_at = now;
+	/* A name that changes meanwhile is seen right the next time. */
+	__builtin_memcpy(comm, leader->comm, COMM_LEN);
+	if (!is_compositor(comm[0], comm[1])) {
+		/* The tier itself is renewed with the next sleep. */
+		taskc->hint.tier_floor = TIER_BATCH;
+		return;
+	}
+	taskc->hint.tier_floor = compositor_floor(p == leader);
+	classify_raise_tier(taskc);
 }

@@ -27,8 +27,10 @@
  * What they tell goes through a ring buffer. If that is full the loader looks
  * at all processes.
  *
- * Not here: what a hint does (policy/hint.h, classify, share), which programs
- * are known (src/rules/, src/procdb/).
+ * Names of compositors are known without rules.
+ *
+ * Not here: what a hint does (policy/: hint.h, compositor.h; classify, share),
+ * which programs are known (src/rules/, src/procdb/).
  */
 #ifndef __HINT_BPF_H
 #define __HINT_BPF_H
@@ -38,5 +40,9 @@
 /* @p, that of @taskc, is new; @is_fork if the task that runs here made it. */
 void hint_init_task(struct task_struct *p, struct task_ctx *taskc,
 		    bool is_fork);
+
+/* @p woke up at @now: look at its name if that is due. */
+void hint_check_compositor(struct task_struct *p, struct task_ctx *taskc,
+			   u64 now);
 
 #endif /* __HINT_BPF_H */

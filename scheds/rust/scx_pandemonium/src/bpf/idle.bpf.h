@@ -14,8 +14,14 @@
  *   STRONG	a task waits a while for its LLC before it goes to another; the
  *		timer of newidle then wakes a CPU there.
  *
+ * Work may be packed: a task that wakes keeps to the first knobs.nr_packed_cpus
+ * of the machine, in the order of the loader, and waits there for a while
+ * before it goes elsewhere. Tasks that a rule confines keep to the first
+ * knobs.nr_confined_cpus, in the own queue of one of them.
+ *
  * Not here: what to do if no CPU is idle (place, preempt), what a CPU without
- * work takes (dispatch, steal).
+ * work takes (dispatch, steal), how many CPUs work is packed onto
+ * (control/pack.rs).
  */
 #ifndef __IDLE_BPF_H
 #define __IDLE_BPF_H
@@ -55,12 +61,44 @@ static __always_inline bool idle_chooses(void)
 	return has_idle_choice() && knobs.affinity_mode != AFFINITY_OFF;
 }
 
-/* ops.select_cpu(): claim an idle CPU for @p. Return it, or -EBUSY. */
+/* Return whether @p may use all of the first @nr CPUs; there are that many. */
+bool idle_fits(struct task_struct *p, u32 nr);
+
+/*
+ * Claim an idle one of the first @nr CPUs for @p, @prev_cpu if it is one.
+ * Return it, -EBUSY, or -EINVAL if @p may not use all of them.
+ */
+s32 idle_claim_first(struct task_struct *p, u32 nr, s32 prev_cpu);
+
+/*
+ * Return the CPU in whose own queue confined @p is to wait: an idle one, which
+ * is woken, else the less crowded of two. -EBUSY if that went offline, -EINVAL
+ * if @p may not use all CPUs that it should keep to.
+ */
+s32 idle_confined_cpu(struct task_struct *p, s32 prev_cpu);
+
+/* Return a packed CPU, in whose domain @p waits: @prev_cpu if it is one. */
+s32 idle_wait_cpu(struct task_struct *p, s32 prev_cpu);
+
+/*
+ * Claim an idle CPU for @p, which has waited for long: among twice as many as
+ * work keeps to, then any. So what is too much for these stays together too.
+ */
+s32 idle_claim_beyond(struct task_struct *p);
+
+/*
+ * ops.select_cpu(): claim an idle CPU for @p, one of those that work is packed
+ * onto if it may use all of these. Return it, or -EBUSY.
+ */
 static __always_inline s32 idle_select_cpu(struct task_struct *p, s32 prev_cpu)
 {
 	bool is_idle = false;
-	s32 cpu;
+	s32 cpu = -EINVAL;
 
+	if (knobs.nr_packed_cpus)
+		cpu = idle_claim_first(p, knobs.nr_packed_cpus, prev_cpu);
+	if (cpu != -EINVAL)
+		return cpu;
 	if (idle_chooses())
 		return idle_claim_nearest(p, prev_cpu);
 	/* Told of a sync wakeup it would call the waker's CPU idle. */
@@ -68,12 +106,44 @@ static __always_inline s32 idle_select_cpu(struct task_struct *p, s32 prev_cpu)
 	return is_idle ? cpu : -EBUSY;
 }
 
-/* @p is queued: claim an idle CPU to be woken for it, or return -EBUSY. */
-static __always_inline s32 idle_pick_cpu(struct task_struct *p, s32 prev_cpu)
+/*
+ * @p is queued, on @cpu: claim a CPU that went idle meanwhile, to be woken for
+ * it: @cpu, or if it @is_movable one that idle_select_cpu() could choose.
+ * Return it, or -EBUSY.
+ */
+static __always_inline s32 idle_pick_cpu(struct task_struct *p, s32 cpu,
+					 bool is_movable)
 {
-	if (idle_chooses())
-		return idle_claim_nearest(p, prev_cpu);
-	return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	s32 target = -EINVAL;
+
+	if (is_movable && knobs.nr_packed_cpus)
+		target = idle_claim_first(p, knobs.nr_packed_cpus, cpu);
+	if (target != -EINVAL)
+		return target;
+	if (scx_bpf_test_and_clear_cpu_idle(cpu))
+		return cpu;
+	if (!is_movable)
+		return -EBUSY;
+	return idle_chooses() ? idle_claim_nearest(p, cpu)
+			      : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+}
+
+/* Return whether the task of @taskc should keep to few CPUs by a rule. */
+static __always_inline bool idle_confines(const struct task_ctx *taskc)
+{
+	return taskc->hint.known.is_confined && knobs.nr_confined_cpus;
+}
+
+/* Return whether @p, which runs on @cpu, keeps to other CPUs by a rule. */
+static __always_inline bool idle_expels(struct task_struct *p,
+					const struct task_ctx *taskc, s32 cpu)
+{
+	const struct cpu_topo *topo;
+
+	if (!idle_confines(taskc) || !idle_fits(p, knobs.nr_confined_cpus))
+		return false;
+	topo = try_lookup_cpu_topo(cpu);
+	return topo && topo->pack_rank >= knobs.nr_confined_cpus;
 }
 
 #endif /* __IDLE_BPF_H */

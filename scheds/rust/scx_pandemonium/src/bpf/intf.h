@@ -168,7 +168,7 @@ struct knobs {
 	u64 affinity_mode;
 	/* 1 while a governor listens to what CPUs ask for. */
 	u64 is_cpufreq_on;
-	/* How many CPUs work keeps to; 0: any. See pack.bpf.h. */
+	/* How many CPUs work keeps to; 0: any. See idle.bpf.h. */
 	u64 nr_packed_cpus;
 	/* How many CPUs confined tasks keep to; 0: any. */
 	u64 nr_confined_cpus;
@@ -242,7 +242,7 @@ struct account_cpu {
 };
 
 /* CPU time that tasks used here so far, by tier. */
-struct boost_cpu {
+struct share_cpu {
 	u64 batch_ns;
 	u64 other_ns;
 };
@@ -255,8 +255,8 @@ struct steal_cpu {
 	u64 balance_at; /* when to look beyond the domain again */
 };
 
-struct handoff_cpu {
-	u64 began_at; /* first handoff since ops.dispatch() was asked */
+struct place_cpu {
+	u64 handed_at; /* first handoff since ops.dispatch() was asked */
 };
 
 struct rescue_cpu {
@@ -290,21 +290,19 @@ struct preempt_cpu {
 	 * Tier of what runs here, plus 1, while that may be preempted; else 0.
 	 */
 	u32 offered_tier;
+	u64 grant; /* the task on its way here, see policy/grant.h; 0: none */
 };
 
-struct grant_cpu {
-	u64 word; /* the task on its way here, see policy/grant.h; 0: none */
-};
-
-struct look_cpu {
+struct queue_pause {
 	u64 dsq_id;	/* the queue with nothing for this CPU; 0: none */
-	u64 nr_inserts; /* queue_nr_free_inserts() of its domain then */
+	u64 nr_inserts; /* tasks that came there for all CPUs until then */
 	u64 until;	/* when it is worth a look again */
 };
 
 struct queue_cpu {
 	struct waiters own; /* tasks in the CPU's own queue */
 	u32 nr_near;	    /* and in the part of the batch queue near it */
+	struct queue_pause pause;
 };
 
 struct stats_cpu {
@@ -326,19 +324,17 @@ struct cpu_ctx {
 	/* Written by the CPU itself at each switch. */
 	struct topo_cpu topo;
 	struct account_cpu account;
-	struct boost_cpu boost;
+	struct share_cpu share;
 	struct dispatch_cpu dispatch;
 	struct steal_cpu steal;
-	struct handoff_cpu handoff;
+	struct place_cpu place;
 	struct rescue_cpu rescue;
 	struct classify_cpu classify;
 	struct frequency_cpu frequency;
 	/* Written by other CPUs as well: a wakeup claims, bounds, counts. */
 	struct slice_cpu slice OWN_CACHE_LINE;
 	struct preempt_cpu preempt;
-	struct grant_cpu grant;
 	struct queue_cpu queue;
-	struct look_cpu look;
 	/* Counters, written by the CPU itself, read by the loader. */
 	struct stats_cpu stats OWN_CACHE_LINE;
 };
@@ -372,7 +368,7 @@ struct hint {
 	u32 greatest_tier; /* ... nor rise above; may not be less */
 	u32 weight_factor; /* in 1/HINT_FACTOR_ONE */
 	u32 source;	 /* one of enum hint_source; 0: the rest says nothing */
-	u32 is_confined; /* it keeps to few CPUs, see pack.bpf.h */
+	u32 is_confined; /* it keeps to few CPUs, see idle.bpf.h */
 	u32 ignores_nice;   /* niced down, it counts as of nice 0 */
 	u64 avg_runtime_ns; /* it begins with this average; 0: unknown */
 };

@@ -5,52 +5,36 @@
  * This file is the table of callbacks; each answers by asking a room:
  *
  *   classify	what kind of task is this?
- *   compositor	is it part of the program that draws the screen?
  *   hint	what is known of a program before it has shown it?
  *   place	which CPU does a ready task go to?
- *   waker	does a task or an interrupt wake a task?
- *   handoff	does the waker give its CPU to the wakee?
  *   idle	which idle CPU does it get?
- *   pack	which CPUs does work keep to?
  *   preempt	which CPU has to make room?
- *   grant	is a task on its way to a CPU?
  *   share	how much CPU time is a task owed?
- *   lag		how far is a task from its fair share?
- *   cgroup	which cgroups are there, and how much do they weigh?
- *   group	what does its cgroup entitle a task to?
- *   total	what is runnable in all domains together?
- *   boost	may a task have more than its equal share?
+ *   cgroup	what does its cgroup entitle a task to?
  *   queue	where do tasks wait, and in which order?
  *   slice	how long does a run last, and what ends it?
  *   dispatch	what does a CPU run next?
- *   look	is a long queue worth another look?
  *   newidle	is a CPU idle while a task waits?
  *   steal	what does a CPU take from another domain?
- *   held	which CPUs does another class hold?
- *   awaited	do others wait for what a task does?
  *   rescue	which task has waited too long?
  *   frequency	how fast does a CPU have to be?
  *   account	which task uses how much CPU time, and how long did it wait?
  *   topo	which CPUs share a cache?
  *   stats	what happened, and how long did tasks wait?
- *   tasks	what does the scheduler think of each task?
- *   dump	what does a report of a failure need to say?
+ *   debug	what does the scheduler think of tasks, and of its state?
  *   context	what is remembered of tasks, CPUs and domains?
  *
  * The arithmetic is in policy/, free of anything of BPF, and is tested
  * natively. See ARCHITECTURE.md for the life of a wakeup.
  */
 #include "account.bpf.h"
-#include "boost.bpf.h"
 #include "cgroup.bpf.h"
 #include "context.bpf.h"
+#include "debug.bpf.h"
 #include "dispatch.bpf.h"
-#include "dump.bpf.h"
 #include "frequency.bpf.h"
-#include "held.bpf.h"
 #include "idle.bpf.h"
 #include "newidle.bpf.h"
-#include "pack.bpf.h"
 #include "place.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
@@ -154,7 +138,7 @@ void BPF_STRUCT_OPS(pandemonium_update_idle, s32 cpu, bool idle)
 void BPF_STRUCT_OPS(pandemonium_cpu_release, s32 cpu,
 		    struct scx_cpu_release_args *args)
 {
-	held_cpu_release(cpu);
+	preempt_cpu_release(cpu);
 }
 
 /* Without this one and the next the kernel ends a scheduler at each hotplug. */
@@ -193,19 +177,19 @@ void BPF_STRUCT_OPS(pandemonium_disable, struct task_struct *p)
 
 void BPF_STRUCT_OPS(pandemonium_dump, struct scx_dump_ctx *dctx)
 {
-	dump_all();
+	debug_dump();
 }
 
 void BPF_STRUCT_OPS(pandemonium_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu,
 		    bool idle)
 {
-	dump_cpu(cpu, idle);
+	debug_dump_cpu(cpu, idle);
 }
 
 void BPF_STRUCT_OPS(pandemonium_dump_task, struct scx_dump_ctx *dctx,
 		    struct task_struct *p)
 {
-	dump_task(p);
+	debug_dump_task(p);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_cgroup_init, struct cgroup *cgrp,
@@ -245,11 +229,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(pandemonium_init)
 	if (!err)
 		err = newidle_init();
 	if (!err)
-		err = pack_init();
-	if (!err)
 		err = queue_init();
 	if (!err)
-		err = boost_init();
+		err = share_init();
 	if (!err)
 		err = preempt_init();
 	if (!err)
@@ -301,34 +283,21 @@ SCX_OPS_DEFINE(pandemonium_ops,
  * inlines across them, which a linker of BPF objects does not.
  */
 #include "account.bpf.c"
-#include "boost.bpf.c"
 #include "cgroup.bpf.c"
 #include "classify.bpf.c"
-#include "compositor.bpf.c"
 #include "context.bpf.c"
 #include "dispatch.bpf.c"
-#include "dump.bpf.c"
+#include "debug.bpf.c"
 #include "frequency.bpf.c"
-#include "grant.bpf.c"
-#include "group.bpf.c"
-#include "handoff.bpf.c"
-#include "held.bpf.c"
 #include "hint.bpf.c"
 #include "idle.bpf.c"
-#include "lag.bpf.c"
-#include "look.bpf.c"
 #include "newidle.bpf.c"
-#include "pack.bpf.c"
 #include "place.bpf.c"
 #include "preempt.bpf.c"
 #include "queue.bpf.c"
-#include "awaited.bpf.c"
 #include "rescue.bpf.c"
 #include "share.bpf.c"
 #include "slice.bpf.c"
 #include "stats.bpf.c"
 #include "steal.bpf.c"
-#include "tasks.bpf.c"
 #include "topo.bpf.c"
-#include "total.bpf.c"
-#include "waker.bpf.c"

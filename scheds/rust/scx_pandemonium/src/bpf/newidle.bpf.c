@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* newidle: is a CPU idle while a task waits? See newidle.bpf.h. */
 #include "newidle.bpf.h"
-#include "grant.bpf.h"
-#include "look.bpf.h"
-#include "pack.bpf.h"
+#include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "queue.bpf.h"
 #include "slice.bpf.h"
@@ -95,9 +93,9 @@ __noinline bool newidle_wake_for(u64 part, u64 since, u32 nr_max)
 		if (taskc && vtime_before(since, taskc->account.runnable_at))
 			cpu = -EBUSY;
 		else
-			cpu = pack_claim_beyond(p);
+			cpu = idle_claim_beyond(p);
 		if (cpu >= 0) {
-			look_forget(cpu);
+			queue_end_pause(cpu);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		}
 		if (cpu >= 0 || is_in_idle_mask(p) ||
@@ -318,7 +316,7 @@ __hidden void newidle_update_idle(s32 cpu, bool is_idle)
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 		if (left_task(cpuc))
 			scx_bpf_kick_cpu(cpu, 0);
-	} else if (grant_is_given(cpuc, scx_bpf_now())) {
+	} else if (preempt_is_granted(cpuc, scx_bpf_now())) {
 		/*
 		 * One did so while that went to sleep, and is on its way. Off
 		 * the mask, others do not try for it in vain.

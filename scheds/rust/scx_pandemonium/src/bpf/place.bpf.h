@@ -5,6 +5,8 @@
  * Straight to a CPU that can run it now, if there is one: idle, handed over by
  * the waker, or taken from a task of a lower tier. Otherwise to a queue.
  *
+ * A waker is a task, not an interrupt that came while it ran.
+ *
  * Insertions into local DSQs are made here, only into that of the CPU that
  * ops.select_cpu() returns or of the CPU that the task is on, and only where
  * the task may run.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* preempt: which CPU has to make room? See preempt.bpf.h. */
 #include "preempt.bpf.h"
-#include "grant.bpf.h"
 #include "idle.bpf.h"
 #include "share.bpf.h"
 #include "stats.bpf.h"
@@ -10,6 +9,8 @@
 #include "policy/vtime.h"
 
 enum preempt_consts {
+	/* A task that usually runs for less is soon out of the way again. */
+	BRIEF_GRANT_NS = 500 * NSEC_PER_USEC,
 	/* Domains searched for a victim besides the task's own. */
 	VICTIM_LLCS_MAX = 8,
 	/* CPUs of a domain that one wakeup looks at. */
@@ -17,6 +18,55 @@ enum preempt_consts {
 	/* While a CPU is offered, its offered_tier is this plus the tier. */
 	OFFERED = 1,
 };
+
+/*
+ * Give the CPU of @cpuc to @p at @now. Return false if another task is on its
+ * way there.
+ */
+static bool grant(const struct task_struct *p, const struct task_ctx *taskc,
+		  struct cpu_ctx *cpuc, u64 now)
+{
+	u64 old = READ_ONCE(cpuc->preempt.grant);
+	u64 runtime_ns = taskc->classify.avg_runtime_ns;
+	bool is_brief = runtime_ns && runtime_ns < BRIEF_GRANT_NS;
+
+	return !grant_is_pending(old, now) &&
+	       __sync_bool_compare_and_swap(&cpuc->preempt.grant, old,
+					    grant_word(p->pid, is_brief, now));
+}
+
+/*
+ * The task that was on its way may run there already: it says so before it ends
+ * its grant.
+ *
+ * A CPU that is refused was claimed in vain: it looks for work, after which it
+ * is in the idle mask again.
+ */
+__hidden s32 preempt_grant_idle(const struct task_struct *p,
+				const struct task_ctx *taskc, s32 cpu, u64 now)
+{
+	struct cpu_ctx *cpuc = cpu >= 0 ? lookup_cpu(cpu) : NULL;
+
+	if (!cpuc)
+		return cpu;
+	if (grant(p, taskc, cpuc, now)) {
+		if (!READ_ONCE(cpuc->account.is_busy))
+			return cpu;
+		preempt_revoke(cpuc);
+	}
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return -EBUSY;
+}
+
+__hidden void preempt_end_grant(const struct task_struct *p,
+				struct cpu_ctx *cpuc, u64 now)
+{
+	u64 word = READ_ONCE(cpuc->preempt.grant);
+
+	/* Of another task it stays: that is to come. */
+	if (word && (grant_is_to(word, p->pid) || !grant_is_pending(word, now)))
+		preempt_revoke(cpuc);
+}
 
 __hidden s32 preempt_init(void)
 {
@@ -93,8 +143,8 @@ __hidden u64 preempt_vtime_on(const struct task_ctx *taskc,
 	if (!own || !other)
 		return taskc->share.vtime;
 	return vtime_rebase(taskc->share.vtime,
-			    READ_ONCE(own->lag.clock.avg_vruntime),
-			    READ_ONCE(other->lag.clock.avg_vruntime));
+			    READ_ONCE(own->share.clock.avg_vruntime),
+			    READ_ONCE(other->share.clock.avg_vruntime));
 }
 
 /*
@@ -136,12 +186,12 @@ __noinline bool preempt_claim(struct task_struct *p __arg_trusted,
 			 vtime_rank(preempt_vtime_on(taskc, cpuc), tier,
 				    taskc->classify.is_admitted)))
 		return false;
-	if (is_outranked(taskc, cpuc) || !grant_to(p, taskc, cpuc, now))
+	if (is_outranked(taskc, cpuc) || !grant(p, taskc, cpuc, now))
 		return false;
 	/* Last, so that a CPU which switched until now is not taken. */
 	if (!__sync_bool_compare_and_swap(&cpuc->preempt.offered_tier, offer,
 					  0)) {
-		grant_revoke(cpuc);
+		preempt_revoke(cpuc);
 		return false;
 	}
 	is_late = is_outranked(taskc, cpuc);
@@ -150,7 +200,7 @@ __noinline bool preempt_claim(struct task_struct *p __arg_trusted,
 		return true;
 	/* It has just switched, and makes an offer of its own. */
 	stat_inc(cpuc, STAT_PREEMPT_EQUAL);
-	grant_revoke(cpuc);
+	preempt_revoke(cpuc);
 	return false;
 }
 
@@ -264,7 +314,7 @@ __hidden void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
 	if (!cpuc)
 		return;
 	/* No task is on its way to that CPU itself. */
-	grant_revoke(cpuc);
+	preempt_revoke(cpuc);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -305,4 +355,32 @@ __hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
 __hidden void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
 	set_offer(cpuc, llcc, 0);
+}
+
+/*
+ * A higher scheduling class takes the CPU of @cpuc. Linux bypasses a scheduler
+ * to enable and disable it: what waits in the local DSQ stays there then.
+ */
+static bool lose_cpu(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+{
+	preempt_withdraw(cpuc, llcc);
+	preempt_revoke(cpuc);
+	stat_inc(cpuc, STAT_RT_RELEASE);
+	return !is_cpu_bypassed();
+}
+
+__hidden void preempt_cpu_release(s32 cpu)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
+
+	if (llcc && lose_cpu(cpuc, llcc))
+		scx_bpf_reenqueue_local();
+}
+
+__hidden void preempt_stopping(const struct task_struct *p,
+			       struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+{
+	if (!has_cpu_release && p->scx.slice && lose_cpu(cpuc, llcc))
+		scx_bpf_reenqueue_local_from_anywhere();
 }

@@ -7,12 +7,20 @@
  * many CPUs there are. A CPU is taken off the masks the moment it is chosen:
  * two wakeups in the same microsecond never choose the same one.
  *
- * Not here: whether an idle CPU would do (idle), what ends a slice (slice).
+ * A CPU is granted to one task at a time, whether it was idle or has to make
+ * room: to others it is neither until that task has begun to run there. The
+ * idle mask and the offers do not say so. A CPU that goes idle is in the mask
+ * before ops.update_idle() can take it off, and on offer until that has
+ * withdrawn it; one that is woken and finds nothing yet is put back into the
+ * mask; a tick offers a CPU again that was claimed just before.
+ *
+ * Not here: which idle CPU would do (idle), what ends a slice (slice).
  */
 #ifndef __PREEMPT_BPF_H
 #define __PREEMPT_BPF_H
 
 #include "context.bpf.h"
+#include "policy/grant.h"
 
 /* Make the masks. Return 0 or a negative error. */
 s32 preempt_init(void);
@@ -58,5 +66,53 @@ void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 tier,
 
 /* The CPU of @cpuc may not be preempted until it is offered again. */
 void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
+
+/*
+ * Grant @p the CPU @cpu, claimed as idle, at @now, unless that is negative.
+ * Return it, or -EBUSY if another task is on its way there or one of ours runs
+ * there.
+ */
+s32 preempt_grant_idle(const struct task_struct *p,
+		       const struct task_ctx *taskc, s32 cpu, u64 now);
+
+/* @p runs on the CPU of @cpuc at @now, or came back since that was taken. */
+void preempt_end_grant(const struct task_struct *p, struct cpu_ctx *cpuc,
+		       u64 now);
+
+/* Take the CPU of @cpuc back: no task is on its way there. */
+static __always_inline void preempt_revoke(struct cpu_ctx *cpuc)
+{
+	WRITE_ONCE(cpuc->preempt.grant, 0);
+}
+
+/* Return whether a task is on its way to the CPU of @cpuc at @now. */
+static __always_inline bool preempt_is_granted(const struct cpu_ctx *cpuc,
+					       u64 now)
+{
+	return grant_is_pending(READ_ONCE(cpuc->preempt.grant), now);
+}
+
+/* Return whether one is that will not need that CPU for long. */
+static __always_inline bool
+preempt_is_granted_briefly(const struct cpu_ctx *cpuc)
+{
+	u64 word = READ_ONCE(cpuc->preempt.grant);
+
+	return grant_is_brief(word) && grant_is_pending(word, scx_bpf_now());
+}
+
+/*
+ * ops.cpu_release(): a higher scheduling class took @cpu for as long as it
+ * likes. What waits in its local DSQ is enqueued again.
+ */
+void preempt_cpu_release(s32 cpu);
+
+/*
+ * @p, which remains runnable, stops on the CPU of @cpuc. If it has slice left,
+ * a higher class took the CPU: the same follows, on kernels since Linux 6.19,
+ * which let it follow from here and warn of ops.cpu_release().
+ */
+void preempt_stopping(const struct task_struct *p, struct cpu_ctx *cpuc,
+		      struct llc_ctx *llcc);
 
 #endif /* __PREEMPT_BPF_H */

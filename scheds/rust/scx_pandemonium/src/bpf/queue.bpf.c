@@ -5,6 +5,13 @@
 #include "share.bpf.h"
 #include "policy/vtime.h"
 
+enum queue_pause_consts {
+	/* To look at no more tasks than that costs little. */
+	LOOK_SHORT_MAX = 64,
+	/* The pause for each task looked at in vain: a hundred times that. */
+	LOOK_PAUSE_NS = 32 * NSEC_PER_USEC,
+};
+
 __hidden s32 queue_init(void)
 {
 	s32 err, i;
@@ -118,12 +125,6 @@ __hidden void queue_insert(struct task_struct *p, struct task_ctx *taskc,
 	add_ordered(&llcc->queue.nr_inserts, 1);
 }
 
-__hidden u64 queue_nr_free_inserts(const struct llc_ctx *llcc)
-{
-	return READ_ONCE(llcc->queue.nr_inserts) -
-	       READ_ONCE(llcc->queue.nr_restricted);
-}
-
 __noinline u32 queue_nr_queued(u64 dsq_id)
 {
 	u32 i, nr_parts, nr = 0;
@@ -174,7 +175,12 @@ __noinline u64 queue_first(u64 dsq_id, s32 cpu, u64 before, bool is_bounded)
 	return find_first(dsq_id, cpu, before, is_bounded);
 }
 
-__noinline bool queue_take(u64 dsq_id, s32 cpu)
+/*
+ * Move a task of @dsq_id that this CPU, @cpu, may run to its local DSQ, the
+ * first if that is one. Return whether there was one. Seen by the verifier
+ * once, not at each call.
+ */
+__noinline bool queue_take_first(u64 dsq_id, s32 cpu)
 {
 	bool has_parts = dsq_id >> DSQ_KIND_SHIFT == DSQ_KIND_BATCH;
 	u64 part, first = dsq_id;
@@ -196,11 +202,89 @@ __noinline bool queue_take(u64 dsq_id, s32 cpu)
 	return false;
 }
 
-__hidden bool queue_is_complete(u64 dsq_id, u32 nr_queued)
+/*
+ * Pauses. To take the first task that a CPU may run the kernel goes through all
+ * before it, and holds the lock of the queue meanwhile. With a thousand tasks
+ * there that keep to other CPUs, each CPU that goes idle would do that, in
+ * vain. So a CPU that found none of many leaves the queue alone for a while.
+ *
+ * It looks at once if a task came since that all CPUs may run. One that only
+ * some may run, this one among them, may wait until the pause is over; but if
+ * the CPU was idle as it came, the CPU is told to look.
+ */
+
+/* Return how many tasks that all CPUs may run were ever queued in @llcc. */
+static u64 nr_free_inserts(const struct llc_ctx *llcc)
+{
+	return READ_ONCE(llcc->queue.nr_inserts) -
+	       READ_ONCE(llcc->queue.nr_restricted);
+}
+
+/*
+ * Return whether the kernel has inserted all that are counted in @dsq_id, of
+ * which it holds @nr_queued.
+ */
+static bool is_complete(u64 dsq_id, u32 nr_queued)
 {
 	const struct waiters *w = queue_waiters(dsq_id);
 
 	return w && wait_age_nr(w) <= nr_queued;
+}
+
+/* Return whether @cpuc's CPU may still run nothing in the queue it left. */
+static bool is_pausing(const struct cpu_ctx *cpuc)
+{
+	struct llc_ctx *llcc = lookup_llc((u32)cpuc->queue.pause.dsq_id);
+
+	return llcc && cpuc->queue.pause.nr_inserts == nr_free_inserts(llcc) &&
+	       vtime_before(scx_bpf_now(), cpuc->queue.pause.until);
+}
+
+/*
+ * @cpu found nothing in @dsq_id. If the queue is long, look once more, at what
+ * is there for certain, since a task is counted before. Return whether that
+ * found a task; if not, the CPU pauses.
+ *
+ * Seen by the verifier once, not at each call.
+ */
+__noinline bool queue_look_well(s32 cpu, u64 dsq_id)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+	struct llc_ctx *llcc = lookup_llc((u32)dsq_id);
+	u32 nr = queue_nr_queued(dsq_id);
+	bool is_all_there;
+	u64 nr_inserts;
+
+	if (!cpuc || !llcc || nr <= LOOK_SHORT_MAX)
+		return false;
+	nr_inserts = nr_free_inserts(llcc);
+	is_all_there = is_complete(dsq_id, nr);
+	if (queue_take_first(dsq_id, cpu))
+		return true;
+	if (is_all_there) {
+		cpuc->queue.pause.dsq_id = dsq_id;
+		cpuc->queue.pause.nr_inserts = nr_inserts;
+		cpuc->queue.pause.until =
+			scx_bpf_now() + (u64)nr * LOOK_PAUSE_NS;
+	}
+	return false;
+}
+
+__noinline bool queue_take(s32 cpu, u64 dsq_id)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+
+	if (!cpuc || (cpuc->queue.pause.dsq_id == dsq_id && is_pausing(cpuc)))
+		return false;
+	return queue_take_first(dsq_id, cpu) || queue_look_well(cpu, dsq_id);
+}
+
+__hidden void queue_end_pause(s32 cpu)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+
+	if (cpuc)
+		WRITE_ONCE(cpuc->queue.pause.dsq_id, 0);
 }
 
 __hidden bool queue_peek(u64 dsq_id, bool is_last, u64 *rank)
@@ -236,7 +320,7 @@ __noinline u32 queue_peek_load(u64 dsq_id)
 		return 0;
 	bpf_for_each(scx_dsq, p, first, 0) {
 		taskc = try_lookup_task(p);
-		return taskc ? taskc->group.counted_load : 0;
+		return taskc ? taskc->cgroup.counted_load : 0;
 	}
 	return 0;
 }

@@ -42,8 +42,8 @@ enum queue_consts {
 	DSQ_KIND_NEAR = 4,
 
 	/*
-	 * What a CPU may be ahead of the clock without a look at batch work near
-	 * others; what that may be owed, of its CPU time, and wait there.
+	 * What a CPU may be ahead of the clock without a look at batch work
+	 * near others; what that may be owed, of its CPU time, and wait there.
 	 */
 	NEAR_SLACK_NS = 1500 * NSEC_PER_USEC,
 };
@@ -69,7 +69,7 @@ static __always_inline u64 queue_near(s32 cpu)
 	return ((u64)DSQ_KIND_NEAR << DSQ_KIND_SHIFT) | (u32)cpu;
 }
 
-/* Return whether @dsq_id names a queue of a domain, as look_take() has it. */
+/* Return whether @dsq_id names a queue of a domain, as queue_take() has it. */
 static __always_inline bool queue_is_shared(u64 dsq_id)
 {
 	u32 kind = dsq_id >> DSQ_KIND_SHIFT;
@@ -161,10 +161,15 @@ u32 queue_nr_queued(u64 dsq_id);
 u64 queue_first(u64 dsq_id, s32 cpu, u64 before, bool is_bounded);
 
 /*
- * Move a task of @dsq_id that this CPU, @cpu, may run to its local DSQ, the
- * first if that is one. Return whether there was one.
+ * Move a task of @dsq_id, a queue of a domain, that this CPU, @cpu, may run to
+ * its local DSQ, the first if that is one. Return false if there is none, or
+ * was none just before, see the pauses there. Seen by the verifier once, not at
+ * each call.
  */
-bool queue_take(u64 dsq_id, s32 cpu);
+bool queue_take(s32 cpu, u64 dsq_id);
+
+/* A task came that @cpu, which is idle, may run: it looks without a pause. */
+void queue_end_pause(s32 cpu);
 
 /* Return how many tasks wait in the queues that @cpuc's CPU serves first. */
 static __always_inline u32 queue_nr_waiting(const struct cpu_ctx *cpuc,
@@ -210,18 +215,6 @@ bool queue_is_batch_first(u64 dsq_id);
  * queue is empty. Costly like queue_peek().
  */
 u32 queue_peek_load(u64 dsq_id);
-
-/*
- * Return how many tasks that all CPUs may run were ever queued in the domain of
- * @llcc.
- */
-u64 queue_nr_free_inserts(const struct llc_ctx *llcc);
-
-/*
- * Return whether the kernel has inserted all that are counted in @dsq_id, of
- * which it holds @nr_queued.
- */
-bool queue_is_complete(u64 dsq_id, u32 nr_queued);
 
 /* Return the count of the tasks that wait in @dsq_id. */
 struct waiters *queue_waiters(u64 dsq_id);

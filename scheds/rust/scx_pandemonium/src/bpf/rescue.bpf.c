@@ -1,12 +1,53 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* rescue: which task has waited too long? See rescue.bpf.h. */
 #include "rescue.bpf.h"
-#include "awaited.bpf.h"
 #include "queue.bpf.h"
 #include "slice.bpf.h"
 #include "stats.bpf.h"
-#include "policy/wait_age.h"
 #include "policy/vtime.h"
+#include "policy/wait_age.h"
+
+/*
+ * A task for which others wait must not do so behind all batch work there is:
+ *
+ *   - a kernel thread;
+ *   - a task that was preempted in an RCU reader, for which each grace period
+ *     waits, and after 20 s of that the kernel throws the scheduler out;
+ *   - one that ends, or was killed: its memory, its parent.
+ *
+ * It gets no more than its share for that, and is not ahead of others by rank:
+ * it waits among few (queue) and is looked for there (rescue).
+ */
+
+#define SIGKILL 9
+
+/* How many RCU readers a callback is itself: the least that was seen. */
+static s32 rcu_level_of_callbacks = __INT_MAX__;
+
+/*
+ * Return whether @p was preempted in an RCU reader. A callback is one itself,
+ * of the current task.
+ */
+static bool is_rcu_reader(struct task_struct *p)
+{
+	s32 level;
+
+	if (!bpf_core_field_exists(p->rcu_read_lock_nesting))
+		return false;
+	level = p->rcu_read_lock_nesting;
+	if (p->pid != bpf_get_current_task_btf()->pid)
+		return level > 0;
+	if (level < rcu_level_of_callbacks)
+		rcu_level_of_callbacks = level;
+	return level > rcu_level_of_callbacks;
+}
+
+__hidden bool rescue_is_awaited(struct task_struct *p)
+{
+	return (p->flags & (PF_KTHREAD | PF_EXITING)) ||
+	       (p->pending.signal.sig[0] & (1ULL << (SIGKILL - 1))) ||
+	       is_rcu_reader(p);
+}
 
 enum rescue_consts {
 	/* Tasks of a queue that one rescue looks at. */
@@ -52,7 +93,7 @@ enum rescue_consts {
 enum rescue_kind {
 	/* Those that had less than their share, and those below. */
 	RESCUE_OWED,
-	/* Those that others wait for, see awaited_by_others(). */
+	/* Those that others wait for, see rescue_is_awaited(). */
 	RESCUE_AWAITED,
 	RESCUE_ANY,
 };
@@ -62,12 +103,12 @@ static u64 run_ns_of(struct task_struct *p, const struct task_ctx *taskc,
 		     const struct llc_ctx *llcc, u32 kind)
 {
 	bool is_owed = vtime_is_eligible(taskc->share.vtime,
-					 llcc->lag.clock.avg_vruntime,
+					 llcc->share.clock.avg_vruntime,
 					 RESCUE_AHEAD_MAX_NS);
 
 	if (kind == RESCUE_ANY || (kind == RESCUE_OWED && is_owed))
 		return RESCUE_RUN_NS;
-	if (!awaited_by_others(p))
+	if (!rescue_is_awaited(p))
 		return 0;
 	return is_owed ? RESCUE_RUN_NS : AWAITED_RUN_NS;
 }

@@ -17,6 +17,8 @@
  * that is due waits for long only if the CPUs that may run it are held by
  * another class.
  *
+ * Locks that a task holds are not known: the kernel does not show them.
+ *
  * Not here: the age of waits (queue, policy/wait_age.h).
  */
 #ifndef __RESCUE_BPF_H
@@ -59,5 +61,11 @@ void rescue_begin_run(const struct task_ctx *taskc, struct cpu_ctx *cpuc,
 
 /* The run of the task of @taskc is over. */
 void rescue_end_run(struct task_ctx *taskc);
+
+/*
+ * Return whether others wait for what @p does: a kernel thread, one that was
+ * preempted in an RCU reader, one that ends.
+ */
+bool rescue_is_awaited(struct task_struct *p);
 
 #endif /* __RESCUE_BPF_H */

@@ -2,22 +2,32 @@
 /*
  * share: how much CPU time is a task owed?
  *
- * Each task has a vtime, the CPU time that it used by its weight. A task behind
- * the clock of its domain (lag) is owed the distance, one ahead of it has used
- * more than its share.
+ * Each task has a vtime, the CPU time that it used by its weight. Each LLC
+ * domain has a clock, the average vtime of its runnable tasks, as the
+ * avg_vruntime of EEVDF. A task behind the clock is owed the distance, its lag;
+ * one ahead of it has used more than its share.
  *
  *   runnable	it comes to the clock of its domain, with what it is owed,
  *		within bounds; the clock counts it once it has no credit left
  *   runs	it is charged for the run, and the clock moves on
  *   sleeps	it keeps its lag and the clock counts it no more
  *
- * Not here: the clock (lag), the arithmetic (policy/vtime.h), the order of the
- * queues (queue), how long a run lasts (slice).
+ * A task that sleeps by itself, as a thread that draws frames does, may have
+ * more than its equal share: its weight is multiplied by a factor. Batch work
+ * keeps a guaranteed part of each domain, so all factors of a domain shrink
+ * while it gets less.
+ *
+ * Not here: the arithmetic (policy/: vtime.h, clock.h, boost.h), what a cgroup
+ * makes of a weight (cgroup), the order of the queues (queue), how long a run
+ * lasts (slice).
  */
 #ifndef __SHARE_BPF_H
 #define __SHARE_BPF_H
 
 #include "context.bpf.h"
+
+/* ops.init(): every factor counts as it is. Return 0 or an error. */
+s32 share_init(void);
 
 /* @p joins the class: it is owed nothing and owes nothing. */
 void share_enable(struct task_struct *p, struct task_ctx *taskc,

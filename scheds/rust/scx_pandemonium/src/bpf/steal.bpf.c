@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* steal: what does a CPU take from another domain? See steal.bpf.h. */
 #include "steal.bpf.h"
-#include "held.bpf.h"
+#include "cgroup.bpf.h"
 #include "idle.bpf.h"
-#include "look.bpf.h"
 #include "queue.bpf.h"
 #include "stats.bpf.h"
 #include "topo.bpf.h"
-#include "total.bpf.h"
 #include "policy/vtime.h"
 
 enum steal_consts {
+	/* How old the number of serving CPUs may be: an interval of steal. */
+	SERVING_AGE_MAX_NS = 4 * NSEC_PER_MSEC,
 	/* How often a CPU looks whether another domain has more to do. */
 	BALANCE_INTERVAL_NS = 4 * NSEC_PER_MSEC,
 	/*
@@ -25,6 +25,70 @@ enum steal_consts {
 };
 
 /*
+ * Held: which CPUs does another class hold?
+ *
+ * Real-time and deadline tasks go before ours. No callback says on every kernel
+ * that they have a CPU, nor for how long. But a CPU on which none of our tasks
+ * runs is idle or held, and ops.update_idle() says which. After a while a held
+ * CPU counts for nothing: a task that waits for it has waited too long. Shorter
+ * holds are left alone, else tasks would move for each moment of audio.
+ */
+
+/*
+ * Return whether another class has held the CPU of @cpuc for long. So it seems
+ * if the CPU has been idle since before we started, too: no task waits there.
+ */
+static bool is_held(const struct cpu_ctx *cpuc, u64 now)
+{
+	return !READ_ONCE(cpuc->account.is_busy) &&
+	       !READ_ONCE(cpuc->slice.is_idle) &&
+	       vtime_before(READ_ONCE(cpuc->account.stopped_at) +
+				    knobs.sojourn_thresh_ns,
+			    now);
+}
+
+/* Return how many CPUs of domain @llc_idx are held at @now. */
+static u32 nr_held(u32 llc_idx, u64 now)
+{
+	struct cpu_ctx *cpuc;
+	u32 nr = 0;
+	s32 i;
+
+	bpf_for(i, 0, nr_cpu_ids) {
+		cpuc = lookup_cpu(i);
+		if (!cpuc)
+			break;
+		if (cpuc->topo.llc_idx == llc_idx && !cpuc->slice.is_offline &&
+		    is_held(cpuc, now))
+			nr++;
+	}
+	return nr;
+}
+
+/*
+ * Return how many CPUs of domain @llc_idx serve our tasks, or would if there
+ * were any, at @now or a few ms before.
+ *
+ * Not static, so that the verifier walks it once and not at each call.
+ */
+__noinline u32 steal_nr_serving(u32 llc_idx, u64 now)
+{
+	struct llc_ctx *llcc = lookup_llc(llc_idx);
+	u32 nr, nr_cpus;
+
+	if (!llcc)
+		return 0;
+	if (!vtime_before(now, READ_ONCE(llcc->steal.held_counted_at) +
+				       SERVING_AGE_MAX_NS)) {
+		WRITE_ONCE(llcc->steal.held_counted_at, now);
+		WRITE_ONCE(llcc->steal.nr_held, nr_held(llc_idx, now));
+	}
+	nr = READ_ONCE(llcc->steal.nr_held);
+	nr_cpus = llcc->topo.nr_cpus;
+	return nr < nr_cpus ? nr_cpus - nr : 0;
+}
+
+/*
  * Take a task of @dsq_id, where @nr wait, of domain @other to @llcc, if it may
  * leave its cache or need not.
  */
@@ -36,7 +100,7 @@ static __always_inline bool take(struct cpu_ctx *cpuc,
 	if (!nr ||
 	    (!topo_share_cache(llcc, other) &&
 	     !idle_may_take(dsq_id, other->topo.idx, now)) ||
-	    !look_take(cpuc->topo.cpu, dsq_id))
+	    !queue_take(cpuc->topo.cpu, dsq_id))
 		return false;
 	stat_inc(cpuc, STAT_SERVE_STOLEN);
 	return true;
@@ -89,8 +153,8 @@ struct burden {
 static struct burden burden_of(struct llc_ctx *llcc, u64 now)
 {
 	return (struct burden){
-		.load = total_load_of(llcc),
-		.nr_cpus = held_nr_serving(llcc->topo.idx, now),
+		.load = cgroup_load_of(llcc),
+		.nr_cpus = steal_nr_serving(llcc->topo.idx, now),
 	};
 }
 
@@ -226,7 +290,7 @@ __noinline bool steal_to_even_out(s32 cpu, u64 now)
 		if (nr < 0 || nr >= MAX_NEIGHBOURS)
 			break;
 		idx = topo->neighbours[nr];
-		if (steal_from(cpu, idx, held_nr_serving(idx, now), now)) {
+		if (steal_from(cpu, idx, steal_nr_serving(idx, now), now)) {
 			llcc->steal.behind = 0;
 			return true;
 		}

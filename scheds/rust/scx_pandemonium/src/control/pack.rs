@@ -9,7 +9,7 @@
 //! The same goes for the tasks that a rule confines, by what these use.
 //!
 //! Not here: which CPUs these are (topology), what a task does that finds them busy
-//! (`src/bpf/pack.bpf.c`).
+//! (`src/bpf/idle.bpf.c`).
 
 /// Above this part of their time busy, in percent, there are more of them.
 const GROW_PCT: f64 = 85.0;

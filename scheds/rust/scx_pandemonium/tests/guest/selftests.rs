@@ -26,7 +26,7 @@ use Verdict::{Fail, Pass, Skip};
 
 /// Each of them, with its verdict on 2 CPUs and on 4. Hogs that have a CPU each
 /// are tested on 4 CPUs and more only. The last two want `cpu.max` to limit a
-/// hog to a hundredth of a CPU; it is not honoured, see `group.bpf.h`.
+/// hog to a hundredth of a CPU; it is not honoured, see `cgroup.bpf.h`.
 const EXPECTED: &[(&str, Verdict, Verdict)] = &[
     ("subtree_control", Pass, Pass),
     ("stats", Pass, Pass),

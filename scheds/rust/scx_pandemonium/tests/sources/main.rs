@@ -13,7 +13,7 @@ mod object;
 mod rooms;
 
 /// Shows what is set without deciding by it, and sets the defaults.
-const NO_READERS: &[&str] = &["dump", "main"];
+const NO_READERS: &[&str] = &["debug", "main"];
 
 /// The code of all rooms but those called `except`.
 fn code_of_rooms(except: &[&str]) -> Result<String> {

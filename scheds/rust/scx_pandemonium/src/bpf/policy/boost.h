@@ -29,7 +29,7 @@
  *   - Factors are the same for all tasks of a demand: two games that together
  *     need more than the guarantee leaves shrink alike.
  *
- * Not here: which tasks have a factor at all (boost.bpf.c).
+ * Not here: which tasks have a factor at all (share.bpf.c).
  */
 #ifndef __POLICY_BOOST_H
 #define __POLICY_BOOST_H

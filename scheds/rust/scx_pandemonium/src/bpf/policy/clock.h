@@ -32,7 +32,7 @@
  *   - The clocks of two domains have nothing in common, see vtime_rebase().
  *
  * Not here: the lock that writers need, and that readers go without
- * (lag.bpf.c).
+ * (share.bpf.c).
  */
 #ifndef __POLICY_CLOCK_H
 #define __POLICY_CLOCK_H

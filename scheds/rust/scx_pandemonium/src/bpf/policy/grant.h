@@ -16,7 +16,7 @@
  *   - Times are in units of 1.024 us, so a grant may end that much sooner.
  *   - An age of more than 13 days is taken for one of the future.
  *
- * Not here: who grants (grant.bpf.h).
+ * Not here: who grants (preempt.bpf.h).
  */
 #ifndef __POLICY_GRANT_H
 #define __POLICY_GRANT_H

@@ -24,7 +24,7 @@
  *     to all others by their weights, not first to those near to it in the
  *     hierarchy.
  *
- * Not here: the sums (total.bpf.c), the weights of cgroups (group.bpf.c).
+ * Not here: the sums, the weights of cgroups (cgroup.bpf.c).
  */
 #ifndef __POLICY_HIERARCHY_H
 #define __POLICY_HIERARCHY_H

@@ -1,7 +1,77 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tasks: what does the scheduler think of each task?
- *
+ * debug: what does the scheduler think of tasks, and of its state? See
+ * debug.bpf.h.
+ */
+#include "debug.bpf.h"
+#include "classify.bpf.h"
+#include "queue.bpf.h"
+#include "policy/hint.h"
+
+__hidden void debug_dump(void)
+{
+	struct llc_ctx *llcc;
+	u32 i;
+
+	scx_bpf_dump("slice %llu us, batch %llu us, affinity mode %llu\n",
+		     knobs.slice_ns / NSEC_PER_USEC,
+		     knobs.batch_slice_ns / NSEC_PER_USEC, knobs.affinity_mode);
+	bpf_for(i, 0, nr_llcs) {
+		llcc = lookup_llc(i);
+		if (!llcc)
+			break;
+		scx_bpf_dump("LLC %u: interactive %d, batch %d, clock %llu\n",
+			     i, scx_bpf_dsq_nr_queued(queue_interactive(i)),
+			     queue_nr_queued(queue_batch(i)),
+			     llcc->share.clock.avg_vruntime);
+	}
+}
+
+__hidden void debug_dump_cpu(s32 cpu, bool is_idle)
+{
+	struct cpu_ctx *cpuc = lookup_cpu(cpu);
+
+	if (!cpuc)
+		return;
+	scx_bpf_dump("own %d, %s, tier %u, weight %u, run for %llu us\n",
+		     scx_bpf_dsq_nr_queued(queue_own(cpu)),
+		     is_idle		     ? "idle"
+		     : cpuc->account.is_busy ? "busy"
+					     : "taken",
+		     cpuc->account.tier, cpuc->account.weight,
+		     (scx_bpf_now() - cpuc->account.run_started_at) /
+			     NSEC_PER_USEC);
+}
+
+__hidden void debug_dump_task(struct task_struct *p)
+{
+	struct task_ctx *taskc = try_lookup_task(p);
+	struct llc_ctx *llcc;
+	u64 now = scx_bpf_now();
+
+	if (!taskc)
+		return;
+	llcc = lookup_llc(taskc->share.llc_idx);
+	if (!llcc)
+		return;
+	scx_bpf_dump(
+		"tier %u, score %llu, age %u, LLC %u, ahead %lld us\n",
+		taskc->classify.tier, taskc->classify.score,
+		taskc->classify.age, taskc->share.llc_idx,
+		(s64)(taskc->share.vtime - llcc->share.clock.avg_vruntime) /
+			NSEC_PER_USEC);
+	scx_bpf_dump("run %llu us, wakes every %llu us, waits for %llu us\n",
+		     taskc->classify.avg_runtime_ns / NSEC_PER_USEC,
+		     taskc->classify.wake_interval_ns / NSEC_PER_USEC,
+		     taskc->account.runnable_at
+			     ? (now - taskc->account.runnable_at) /
+				       NSEC_PER_USEC
+			     : 0);
+	scx_bpf_dump("waited %llu us before its last run\n",
+		     taskc->account.last_wait_ns / NSEC_PER_USEC);
+}
+
+/*
  * Two task iterators. tasks_list writes one struct task_row for each task that
  * ran since the scheduler was attached; nothing is known of the others.
  * tasks_learn writes one struct learned_row for each that has shown what it is
@@ -10,13 +80,7 @@
  *
  * The fields are read while their task may change them on another CPU: each is
  * right, a row need not be that of one instant.
- *
- * Not here: what the values mean (classify), how they are shown (tasks.rs),
- * what is learned of them (src/procdb/).
  */
-#include "classify.bpf.h"
-#include "context.bpf.h"
-#include "policy/hint.h"
 
 enum tasks_consts {
 	/* Priorities below are those of real-time classes. */
@@ -43,7 +107,7 @@ static struct task_ctx *ctx_of_ours(struct task_struct *p)
 /* Return why @p, that of @taskc, is of its tier; the strongest reason first. */
 static u32 tier_reason(struct task_struct *p, const struct task_ctx *taskc)
 {
-	u32 floor = taskc->compositor.tier_floor;
+	u32 floor = taskc->hint.tier_floor;
 
 	if (taskc->hint.known.source == HINT_RULE &&
 	    (taskc->hint.known.least_tier > TIER_BATCH ||
@@ -78,7 +142,7 @@ static u32 counted_weight(const struct task_struct *p,
 /* Return what keeps the task of @taskc in batch whatever its tier is. */
 static u32 held_by(const struct task_ctx *taskc)
 {
-	if (taskc->group.is_idle)
+	if (taskc->cgroup.is_idle)
 		return HELD_BY_CGROUP;
 	if (counted_nice_weight(taskc) >= WEIGHT_NICE_0)
 		return HELD_BY_NOTHING;
@@ -111,7 +175,7 @@ int tasks_list(struct bpf_iter__task *ctx)
 	row.tgid = p->tgid;
 	row.tier = taskc->classify.tier;
 	row.served_tier = taskc->classify.served_tier;
-	row.tier_floor = taskc->compositor.tier_floor;
+	row.tier_floor = taskc->hint.tier_floor;
 	row.tier_ceiling = TIER_LAT_CRITICAL;
 	/* A memory does not bound what a task may show itself to be. */
 	if (taskc->hint.known.source == HINT_RULE) {
@@ -149,7 +213,7 @@ static bool is_instructive(const struct task_ctx *taskc)
 {
 	return taskc->hint.program && classify_is_proven(taskc) &&
 	       taskc->hint.known.source != HINT_RULE &&
-	       taskc->compositor.tier_floor == TIER_BATCH &&
+	       taskc->hint.tier_floor == TIER_BATCH &&
 	       (s64)(taskc->account.run_started_at - learned_at) > 0;
 }
 
