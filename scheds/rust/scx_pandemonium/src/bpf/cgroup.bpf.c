@@ -23,7 +23,7 @@ enum cgroup_consts {
 	/* Sums beside those of the tasks of a cgroup, which have its index. */
 	TOTAL_RUNNABLE = MAX_GROUPS,
 	TOTAL_LOAD,
-	/* A cgroup so many levels below the root is taken for its parent. */
+	/* A cgroup so many levels below the root is a part of its parent. */
 	GROUP_DEPTH_MAX = 16,
 };
 

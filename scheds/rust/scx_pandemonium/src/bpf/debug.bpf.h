@@ -3,7 +3,7 @@
  * debug: what does the scheduler think of tasks, and of its state?
  *
  * The dump is asked for by the kernel when the scheduler is thrown out for an
- * error or a stall, or when a user asks with SysRq-D. Prints, in the kernel's
+ * error or a stall, or when a user asks with SysRq-D. It has, in the kernel's
  * own report, each queue's depth, what each CPU runs, and of each waiting task
  * its tier, age, owed time and wait. The lists of tasks are iterators that the
  * loader reads.

@@ -7,7 +7,7 @@
 enum frequency_room_consts {
 	/* When idle CPUs are looked at first: all tasks are ours by then. */
 	FIRST_LOOK_NS = NSEC_PER_SEC,
-	/* A task is usually queued within this time of ops.enqueue(). */
+	/* What a CPU asks for is seen by a callback so much later for certain. */
 	LAZY_TIMER_QUEUED_NS = 100 * NSEC_PER_USEC,
 };
 
@@ -16,10 +16,10 @@ enum frequency_room_consts {
  * may arm it, and it fires for the one that wants it first.
  *
  * The callback says that it has fired before it looks at what there is to do:
- * what comes after that look arms the timer again. It may miss a task that came
- * just before, since the kernel queues it after ops.enqueue(). So a CPU says
- * when it asks before it looks whether the timer is armed, and the callback
- * arms it again if that was in the last moment.
+ * what comes after that look arms the timer again. What another CPU asked for
+ * just before may not be seen there. So a CPU says when it asks before it looks
+ * whether the timer is armed, and the callback arms it again if that was in the
+ * last moment.
  */
 struct lazy_timer {
 	struct bpf_timer timer;

@@ -108,7 +108,7 @@ static __always_inline s32 idle_select_cpu(struct task_struct *p, s32 prev_cpu)
 
 /*
  * @p is queued, on @cpu: claim a CPU that went idle meanwhile, to be woken for
- * it: @cpu, or if it @is_movable one that idle_select_cpu() could choose.
+ * it: only @cpu, or if it @is_movable a packed one, @cpu, or the nearest.
  * Return it, or -EBUSY.
  */
 static __always_inline s32 idle_pick_cpu(struct task_struct *p, s32 cpu,

@@ -182,7 +182,7 @@ struct cpu_topo {
 	u32 l2_idx;    /* index of its L2 domain, from 0 */
 	u32 node_idx;  /* of its NUMA node */
 	u32 is_big;    /* 1 unless its core is one of the small ones */
-	u32 pack_rank; /* its place in the order of pack, from 0 */
+	u32 pack_rank; /* its place in the order of packing, from 0 */
 	u32 sibling;   /* the next CPU of its core; itself if there is none */
 	u32 next;      /* the same of its LLC domain */
 };
@@ -295,7 +295,7 @@ struct preempt_cpu {
 
 struct queue_pause {
 	u64 dsq_id;	/* the queue with nothing for this CPU; 0: none */
-	u64 nr_inserts; /* tasks that came there for all CPUs until then */
+	u64 nr_inserts; /* nr_free_inserts() of its domain then */
 	u64 until;	/* when it is worth a look again */
 };
 

@@ -71,8 +71,8 @@ static bool is_in_idle_mask(struct task_struct *p)
  * queue, that waits since before @since. Return whether there is one that a CPU
  * may run which is, or says that it is, idle.
  *
- * Seen by the verifier once, not for each part, and with any @nr_max: told of
- * the number it would go round as often.
+ * Seen by the verifier once, not for each part, and with any @nr_max: if it
+ * knew the number, it would walk as many rounds.
  */
 __noinline bool newidle_wake_for(u64 part, u64 since, u32 nr_max)
 {
@@ -252,8 +252,8 @@ __hidden void newidle_begin_run(const struct cpu_ctx *cpuc)
 }
 
 /*
- * Return whether a task waits that @cpuc's CPU, now idle, may be able to run. If
- * it is in a queue of a domain, that is looked at again.
+ * Return whether a task waits that @cpuc's CPU, now idle, may be able to run.
+ * If it is in a queue of a domain, that is looked at again.
  */
 static bool missed_work(const struct cpu_ctx *cpuc)
 {

@@ -23,7 +23,7 @@
  * The crate idle_model visits all interleavings of these steps; each is needed.
  *
  * Not here: what a CPU takes (dispatch), which idle CPU a task gets (idle), the
- * own queue of a CPU (slice: nobody else may take what waits there).
+ * own queue of a CPU (slice: no other CPU may take what waits there).
  */
 #ifndef __NEWIDLE_BPF_H
 #define __NEWIDLE_BPF_H

@@ -210,7 +210,7 @@ __noinline bool queue_take_first(u64 dsq_id, s32 cpu)
  *
  * It looks at once if a task came since that all CPUs may run. One that only
  * some may run, this one among them, may wait until the pause is over; but if
- * the CPU was idle as it came, the CPU is told to look.
+ * the CPU was idle as it came, its pause ends.
  */
 
 /* Return how many tasks that all CPUs may run were ever queued in @llcc. */

@@ -163,8 +163,8 @@ u64 queue_first(u64 dsq_id, s32 cpu, u64 before, bool is_bounded);
 /*
  * Move a task of @dsq_id, a queue of a domain, that this CPU, @cpu, may run to
  * its local DSQ, the first if that is one. Return false if there is none, or
- * was none just before, see the pauses there. Seen by the verifier once, not at
- * each call.
+ * was none just before: the CPU pauses, see queue.bpf.c. Seen by the verifier
+ * once, not at each call.
  */
 bool queue_take(s32 cpu, u64 dsq_id);
 

@@ -16,7 +16,7 @@
  *   - one that ends, or was killed: its memory, its parent.
  *
  * It gets no more than its share for that, and is not ahead of others by rank:
- * it waits among few (queue) and is looked for there (rescue).
+ * it waits among few (queue) and is looked for here.
  */
 
 #define SIGKILL 9

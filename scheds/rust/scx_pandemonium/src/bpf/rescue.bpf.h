@@ -64,7 +64,7 @@ void rescue_end_run(struct task_ctx *taskc);
 
 /*
  * Return whether others wait for what @p does: a kernel thread, one that was
- * preempted in an RCU reader, one that ends.
+ * preempted in an RCU reader, one that ends or was killed.
  */
 bool rescue_is_awaited(struct task_struct *p);
 

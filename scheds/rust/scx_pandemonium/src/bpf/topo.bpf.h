@@ -19,7 +19,7 @@ enum span_kind {
 	SPAN_LLC, /* a last-level cache */
 	SPAN_NODE,
 	SPAN_BIG,   /* cores that are not small */
-	SPAN_FIRST, /* the first ones in the order of pack */
+	SPAN_FIRST, /* the first ones in the order of packing */
 };
 
 /* Build the masks of all domains. Return 0 or a negative error. */
