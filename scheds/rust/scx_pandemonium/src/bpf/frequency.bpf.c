@@ -7,57 +7,33 @@
 enum frequency_room_consts {
 	/* When idle CPUs are looked at first: all tasks are ours by then. */
 	FIRST_LOOK_NS = NSEC_PER_SEC,
-	/* What a CPU asks for is seen by a callback so much later for certain. */
-	LAZY_TIMER_QUEUED_NS = 100 * NSEC_PER_USEC,
 };
 
 /*
- * A timer that rests until it is needed, and again once it has fired. Any CPU
- * may arm it, and it fires for the one that wants it first.
- *
- * The callback says that it has fired before it looks at what there is to do:
- * what comes after that look arms the timer again. What another CPU asked for
- * just before may not be seen there. So a CPU says when it asks before it looks
- * whether the timer is armed, and the callback arms it again if that was in the
- * last moment.
+ * A timer that rests until a CPU asks for something. Any CPU may arm it. Its
+ * callback says that it rests before it looks at what CPUs ask for, and a CPU
+ * asks before it arms: each has a full barrier between, so that one of the two
+ * sees the other.
  */
-struct lazy_timer {
+struct look_timer {
 	struct bpf_timer timer;
-	/* 0: it rests. */
-	u64 fires_at;
-	u64 asked_at;
+	u32 is_armed;
 };
 
-/* Let @lazy fire in @left_ns. If the kernel cannot start it, it rests. */
-static void lazy_timer_arm(struct lazy_timer *lazy, u64 left_ns)
+/* Let @lt fire in @left_ns unless it is armed. If it cannot start, it rests. */
+static void arm(struct look_timer *lt, u64 left_ns)
 {
-	u64 now = scx_bpf_now(), armed_for;
-
-	__sync_lock_test_and_set(&lazy->asked_at, now);
-	armed_for = READ_ONCE(lazy->fires_at);
-	if (armed_for && (s64)(armed_for - now) <= (s64)left_ns)
+	if (__sync_lock_test_and_set(&lt->is_armed, 1))
 		return;
-	WRITE_ONCE(lazy->fires_at, now + left_ns);
-	if (bpf_timer_start(&lazy->timer, left_ns, 0))
-		WRITE_ONCE(lazy->fires_at, 0);
-}
-
-/* @lazy has fired. Asked for just before, it fires again in @left_ns. */
-static void lazy_timer_fired(struct lazy_timer *lazy, u64 left_ns)
-{
-	s64 since_ns;
-
-	__sync_lock_test_and_set(&lazy->fires_at, 0);
-	since_ns = scx_bpf_now() - READ_ONCE(lazy->asked_at);
-	if (since_ns < (s64)LAZY_TIMER_QUEUED_NS)
-		lazy_timer_arm(lazy, left_ns);
+	if (bpf_timer_start(&lt->timer, left_ns, 0))
+		WRITE_ONCE(lt->is_armed, 0);
 }
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct lazy_timer);
+	__type(value, struct look_timer);
 } look_timers SEC(".maps");
 
 /*
@@ -107,7 +83,7 @@ static bool end_window(struct cpu_ctx *cpuc, u64 now, bool is_urgent,
 static void look(struct cpu_ctx *cpuc, u64 now)
 {
 	bool is_urgent = cpuc->account.tier > TIER_BATCH;
-	struct lazy_timer *timer;
+	struct look_timer *timer;
 	u32 zero = 0, target;
 
 	/* Before the window by the clock of another CPU: it is not over. */
@@ -119,7 +95,7 @@ static void look(struct cpu_ctx *cpuc, u64 now)
 	stat_inc(cpuc, STAT_CPUPERF_SET);
 	timer = bpf_map_lookup_elem(&look_timers, &zero);
 	if (timer)
-		lazy_timer_arm(timer, FREQUENCY_FALL_NS);
+		arm(timer, FREQUENCY_FALL_NS);
 }
 
 __hidden void frequency_running(struct cpu_ctx *cpuc, u64 now)
@@ -167,15 +143,14 @@ static void look_at_idle(struct cpu_ctx *cpuc, struct cpu_ctx *by, u64 now)
 	stat_inc(by, STAT_CPUPERF_SET);
 }
 
-static int look_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
+static int look_timer_fn(void *map, u32 *key, struct look_timer *timer)
 {
 	struct cpu_ctx *by = lookup_cpu(bpf_get_smp_processor_id()), *cpuc;
 	u64 now = scx_bpf_now();
 	bool is_asking = false;
 	s32 i;
 
-	/* Before the look: a CPU that asks after it arms the timer again. */
-	lazy_timer_fired(timer, FREQUENCY_FALL_NS);
+	__sync_lock_test_and_set(&timer->is_armed, 0);
 	if (!by || !is_on())
 		return 0;
 	bpf_for(i, 0, nr_cpu_ids) {
@@ -186,13 +161,13 @@ static int look_timer_fn(void *map, u32 *key, struct lazy_timer *timer)
 		is_asking |= cpuc->frequency.target > 0;
 	}
 	if (is_asking)
-		lazy_timer_arm(timer, FREQUENCY_FALL_NS);
+		arm(timer, FREQUENCY_FALL_NS);
 	return 0;
 }
 
 __hidden s32 frequency_init(void)
 {
-	struct lazy_timer *timer;
+	struct look_timer *timer;
 	struct cpu_ctx *cpuc;
 	u32 zero = 0;
 	s32 err, i;
@@ -212,6 +187,6 @@ __hidden s32 frequency_init(void)
 	if (!err)
 		err = bpf_timer_set_callback(&timer->timer, look_timer_fn);
 	if (!err && has_cpufreq)
-		lazy_timer_arm(timer, FIRST_LOOK_NS);
+		arm(timer, FIRST_LOOK_NS);
 	return err;
 }
