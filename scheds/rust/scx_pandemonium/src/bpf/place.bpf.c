@@ -451,7 +451,7 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	struct cpu_ctx *this_cpuc = lookup_cpu(bpf_get_smp_processor_id());
 	struct task_ctx *taskc = try_lookup_task(p);
 	bool is_wakeup = enq_flags & SCX_ENQ_WAKEUP;
-	bool is_movable = !is_pinned(p, enq_flags);
+	bool is_movable = !is_pinned(p, enq_flags), begins_wait;
 	s32 cpu = scx_bpf_task_cpu(p), confined_cpu = -EINVAL;
 	struct cpu_ctx *cpuc;
 	struct llc_ctx *llcc;
@@ -479,14 +479,17 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 		preempt_end_grant(p, cpuc, scx_bpf_now());
 	}
 	classify_enqueued(this_cpuc, llcc);
-	if (taskc->share.is_sleeping || !taskc->account.runnable_at) {
+	begins_wait = taskc->share.is_sleeping || !taskc->account.runnable_at;
+	if (begins_wait) {
 		/* ops.select_cpu() was not asked, as for a pinned task. */
 		become_runnable(p, taskc, waker_ctx(this_cpuc), this_cpuc, llcc,
 				scx_bpf_now());
 	} else {
 		share_stay_runnable(taskc, llcc);
 	}
-	classify_served_tier(p, taskc, llcc);
+	/* Of a wakeup that ops.select_cpu() was asked about, it is decided. */
+	if (!is_wakeup || begins_wait)
+		classify_served_tier(p, taskc, llcc);
 
 	if (confined_cpu >= 0) {
 		queue_insert(p, taskc, llcc, queue_own(cpu), enq_flags);
