@@ -232,12 +232,6 @@ static void group_set_weight(u32 idx, u32 weight, bool is_idle)
 	cgroup_update_parents(idx);
 }
 
-/* The task of @taskc, which is not runnable yet, is in group @idx. */
-static void group_init_task(struct task_ctx *taskc, u32 idx)
-{
-	taskc->cgroup.idx = idx;
-}
-
 /* Tasks of group @idx are runnable in @change more domains. */
 static void count_domains(u32 idx, s32 change)
 {
@@ -278,17 +272,6 @@ __hidden void cgroup_join(struct task_ctx *taskc, struct llc_ctx *llcc,
 __hidden void cgroup_leave(struct task_ctx *taskc, struct llc_ctx *llcc)
 {
 	cgroup_join(taskc, llcc, 0);
-}
-
-/* The task of @taskc, of @llcc, is in group @idx from now on. */
-static void group_move_task(struct task_ctx *taskc, struct llc_ctx *llcc,
-			    u32 idx)
-{
-	u32 weight = taskc->cgroup.counted_weight;
-
-	cgroup_leave(taskc, llcc);
-	taskc->cgroup.idx = idx;
-	cgroup_join(taskc, llcc, weight);
 }
 
 /* What cgroup_weigh() returns beside the weight: all in the group is idle. */
@@ -567,7 +550,7 @@ int cgroup_look_for_idle(void *unused)
 
 __hidden void cgroup_init_task(struct task_ctx *taskc, struct cgroup *cgrp)
 {
-	group_init_task(taskc, group_idx(cgrp));
+	taskc->cgroup.idx = group_idx(cgrp);
 }
 
 __hidden void cgroup_move_task(struct task_struct *p, struct cgroup *cgrp)
@@ -575,6 +558,12 @@ __hidden void cgroup_move_task(struct task_struct *p, struct cgroup *cgrp)
 	struct task_ctx *taskc = try_lookup_task(p);
 	struct llc_ctx *llcc = taskc ? lookup_llc(taskc->share.llc_idx) : NULL;
 
-	if (llcc)
-		group_move_task(taskc, llcc, group_idx(cgrp));
+	u32 weight;
+
+	if (!llcc)
+		return;
+	weight = taskc->cgroup.counted_weight;
+	cgroup_leave(taskc, llcc);
+	taskc->cgroup.idx = group_idx(cgrp);
+	cgroup_join(taskc, llcc, weight);
 }

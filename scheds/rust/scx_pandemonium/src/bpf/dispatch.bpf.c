@@ -17,7 +17,7 @@
 /* Take the first task of @dsq_id that @cpuc's CPU may run; count it as @id. */
 static bool serve(struct cpu_ctx *cpuc, u64 dsq_id, enum stat_id id)
 {
-	if (queue_is_shared(dsq_id) ? !queue_take(cpuc->topo.cpu, dsq_id)
+	if (queue_is_shared(dsq_id) ? !queue_take(dsq_id, cpuc->topo.cpu)
 				    : !scx_bpf_dsq_move_to_local(dsq_id, 0))
 		return false;
 	stat_inc(cpuc, id);

@@ -87,16 +87,25 @@ s32 idle_wait_cpu(struct task_struct *p, s32 prev_cpu);
 s32 idle_claim_beyond(struct task_struct *p);
 
 /*
+ * Claim an idle one of the CPUs that work is packed onto for @p, @cpu if it is
+ * one. Return it, -EBUSY, or -EINVAL if @p goes anywhere.
+ */
+static __always_inline s32 idle_claim_packed(struct task_struct *p, s32 cpu)
+{
+	u32 nr = knobs.nr_packed_cpus;
+
+	return nr ? idle_claim_first(p, nr, cpu) : -EINVAL;
+}
+
+/*
  * ops.select_cpu(): claim an idle CPU for @p, one of those that work is packed
  * onto if it may use all of these. Return it, or -EBUSY.
  */
 static __always_inline s32 idle_select_cpu(struct task_struct *p, s32 prev_cpu)
 {
+	s32 cpu = idle_claim_packed(p, prev_cpu);
 	bool is_idle = false;
-	s32 cpu = -EINVAL;
 
-	if (knobs.nr_packed_cpus)
-		cpu = idle_claim_first(p, knobs.nr_packed_cpus, prev_cpu);
 	if (cpu != -EINVAL)
 		return cpu;
 	if (idle_chooses())
@@ -114,10 +123,8 @@ static __always_inline s32 idle_select_cpu(struct task_struct *p, s32 prev_cpu)
 static __always_inline s32 idle_pick_cpu(struct task_struct *p, s32 cpu,
 					 bool is_movable)
 {
-	s32 target = -EINVAL;
+	s32 target = is_movable ? idle_claim_packed(p, cpu) : -EINVAL;
 
-	if (is_movable && knobs.nr_packed_cpus)
-		target = idle_claim_first(p, knobs.nr_packed_cpus, cpu);
 	if (target != -EINVAL)
 		return target;
 	if (scx_bpf_test_and_clear_cpu_idle(cpu))

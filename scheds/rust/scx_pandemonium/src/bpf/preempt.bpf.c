@@ -35,6 +35,12 @@ static bool grant(const struct task_struct *p, const struct task_ctx *taskc,
 					    grant_word(p->pid, is_brief, now));
 }
 
+/* Take the CPU of @cpuc back: no task is on its way there. */
+static void revoke(struct cpu_ctx *cpuc)
+{
+	WRITE_ONCE(cpuc->preempt.grant, 0);
+}
+
 /*
  * The task that was on its way may run there already: it says so before it ends
  * its grant.
@@ -52,7 +58,7 @@ __hidden s32 preempt_grant_idle(const struct task_struct *p,
 	if (grant(p, taskc, cpuc, now)) {
 		if (!READ_ONCE(cpuc->account.is_busy))
 			return cpu;
-		preempt_revoke(cpuc);
+		revoke(cpuc);
 	}
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	return -EBUSY;
@@ -65,7 +71,7 @@ __hidden void preempt_end_grant(const struct task_struct *p,
 
 	/* Of another task it stays: that is to come. */
 	if (word && (grant_is_to(word, p->pid) || !grant_is_pending(word, now)))
-		preempt_revoke(cpuc);
+		revoke(cpuc);
 }
 
 __hidden s32 preempt_init(void)
@@ -191,7 +197,7 @@ __noinline bool preempt_claim(struct task_struct *p __arg_trusted,
 	/* Last, so that a CPU which switched until now is not taken. */
 	if (!__sync_bool_compare_and_swap(&cpuc->preempt.offered_tier, offer,
 					  0)) {
-		preempt_revoke(cpuc);
+		revoke(cpuc);
 		return false;
 	}
 	is_late = is_outranked(taskc, cpuc);
@@ -200,7 +206,7 @@ __noinline bool preempt_claim(struct task_struct *p __arg_trusted,
 		return true;
 	/* It has just switched, and makes an offer of its own. */
 	stat_inc(cpuc, STAT_PREEMPT_EQUAL);
-	preempt_revoke(cpuc);
+	revoke(cpuc);
 	return false;
 }
 
@@ -314,7 +320,7 @@ __hidden void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
 	if (!cpuc)
 		return;
 	/* No task is on its way to that CPU itself. */
-	preempt_revoke(cpuc);
+	revoke(cpuc);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -364,7 +370,7 @@ __hidden void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 static bool lose_cpu(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
 	preempt_withdraw(cpuc, llcc);
-	preempt_revoke(cpuc);
+	revoke(cpuc);
 	stat_inc(cpuc, STAT_RT_RELEASE);
 	return !is_cpu_bypassed();
 }

@@ -79,12 +79,6 @@ s32 preempt_grant_idle(const struct task_struct *p,
 void preempt_end_grant(const struct task_struct *p, struct cpu_ctx *cpuc,
 		       u64 now);
 
-/* Take the CPU of @cpuc back: no task is on its way there. */
-static __always_inline void preempt_revoke(struct cpu_ctx *cpuc)
-{
-	WRITE_ONCE(cpuc->preempt.grant, 0);
-}
-
 /* Return whether a task is on its way to the CPU of @cpuc at @now. */
 static __always_inline bool preempt_is_granted(const struct cpu_ctx *cpuc,
 					       u64 now)

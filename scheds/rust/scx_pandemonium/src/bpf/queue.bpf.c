@@ -247,7 +247,7 @@ static bool is_pausing(const struct cpu_ctx *cpuc)
  *
  * Seen by the verifier once, not at each call.
  */
-__noinline bool queue_look_well(s32 cpu, u64 dsq_id)
+__noinline bool queue_look_well(u64 dsq_id, s32 cpu)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct llc_ctx *llcc = lookup_llc((u32)dsq_id);
@@ -270,13 +270,13 @@ __noinline bool queue_look_well(s32 cpu, u64 dsq_id)
 	return false;
 }
 
-__noinline bool queue_take(s32 cpu, u64 dsq_id)
+__noinline bool queue_take(u64 dsq_id, s32 cpu)
 {
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 
 	if (!cpuc || (cpuc->queue.pause.dsq_id == dsq_id && is_pausing(cpuc)))
 		return false;
-	return queue_take_first(dsq_id, cpu) || queue_look_well(cpu, dsq_id);
+	return queue_take_first(dsq_id, cpu) || queue_look_well(dsq_id, cpu);
 }
 
 __hidden void queue_end_pause(s32 cpu)

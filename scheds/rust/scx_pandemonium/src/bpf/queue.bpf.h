@@ -166,7 +166,7 @@ u64 queue_first(u64 dsq_id, s32 cpu, u64 before, bool is_bounded);
  * was none just before: the CPU pauses, see queue.bpf.c. Seen by the verifier
  * once, not at each call.
  */
-bool queue_take(s32 cpu, u64 dsq_id);
+bool queue_take(u64 dsq_id, s32 cpu);
 
 /* A task came that @cpu, which is idle, may run: it looks without a pause. */
 void queue_end_pause(s32 cpu);

@@ -9,9 +9,10 @@
 #include "policy/vtime.h"
 
 enum steal_consts {
-	/* How old the number of serving CPUs may be: an interval of steal. */
-	SERVING_AGE_MAX_NS = 4 * NSEC_PER_MSEC,
-	/* How often a CPU looks whether another domain has more to do. */
+	/*
+	 * How often a CPU looks whether another domain has more to do, and how
+	 * old the number of CPUs may be that serve one.
+	 */
 	BALANCE_INTERVAL_NS = 4 * NSEC_PER_MSEC,
 	/*
 	 * A domain that always had less to do, by the load of one task for each
@@ -79,7 +80,7 @@ __noinline u32 steal_nr_serving(u32 llc_idx, u64 now)
 	if (!llcc)
 		return 0;
 	if (!vtime_before(now, READ_ONCE(llcc->steal.held_counted_at) +
-				       SERVING_AGE_MAX_NS)) {
+				       BALANCE_INTERVAL_NS)) {
 		WRITE_ONCE(llcc->steal.held_counted_at, now);
 		WRITE_ONCE(llcc->steal.nr_held, nr_held(llc_idx, now));
 	}
@@ -100,7 +101,7 @@ static __always_inline bool take(struct cpu_ctx *cpuc,
 	if (!nr ||
 	    (!topo_share_cache(llcc, other) &&
 	     !idle_may_take(dsq_id, other->topo.idx, now)) ||
-	    !queue_take(cpuc->topo.cpu, dsq_id))
+	    !queue_take(dsq_id, cpuc->topo.cpu))
 		return false;
 	stat_inc(cpuc, STAT_SERVE_STOLEN);
 	return true;
