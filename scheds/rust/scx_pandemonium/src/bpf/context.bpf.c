@@ -102,6 +102,11 @@ __hidden const struct llc_topo *try_lookup_llc_topo(u32 llc_idx)
 	return bpf_map_lookup_elem(&llc_topos, &llc_idx);
 }
 
+__noinline bool may_run_on(struct task_struct *p __arg_trusted, s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
 /* A flag of struct scx_rq that not every kernel has. */
 enum scx_rq_flags___bypass {
 	SCX_RQ_BYPASSING___bypass = 1 << 4,

@@ -249,4 +249,11 @@ const struct llc_topo *try_lookup_llc_topo(u32 llc_idx);
  */
 bool is_cpu_bypassed(void);
 
+/*
+ * Return whether @p may use @cpu. Seen by the verifier once, not at each call:
+ * to Linux 6.18, it goes through all types of the kernel whenever it walks a
+ * read of a pointer of a task.
+ */
+bool may_run_on(struct task_struct *p, s32 cpu);
+
 #endif /* __CONTEXT_BPF_H */

@@ -94,19 +94,18 @@ static struct bpf_cpumask *big_cpus(void)
 }
 
 /*
- * Claim an idle CPU of @domain for @p, only one of @among if that is given.
- * With SCX_PICK_IDLE_CORE in @flags, one whose core is wholly idle. Return it,
- * or -EBUSY.
+ * Claim an idle CPU of @domain out of @cpus, which a task may use, only one of
+ * @among if that is given. With SCX_PICK_IDLE_CORE in @flags, one whose core is
+ * wholly idle. Return it, or -EBUSY.
  */
-static s32 claim_in(struct task_struct *p, struct bpf_cpumask *domain,
+static s32 claim_in(const struct cpumask *cpus, struct bpf_cpumask *domain,
 		    struct bpf_cpumask *among, u64 flags)
 {
 	u32 zero = 0;
 	struct span_ctx *span = bpf_map_lookup_elem(&scratch_masks, &zero);
 	struct bpf_cpumask *mask = span ? span->cpus : NULL;
 
-	if (!mask || !domain ||
-	    !bpf_cpumask_and(mask, cast_mask(domain), p->cpus_ptr))
+	if (!mask || !domain || !bpf_cpumask_and(mask, cast_mask(domain), cpus))
 		return -EBUSY;
 	if (among && !bpf_cpumask_and(mask, cast_mask(mask), cast_mask(among)))
 		return -EBUSY;
@@ -122,41 +121,40 @@ static bool is_core_idle(s32 cpu)
 	return is_set;
 }
 
-/* Claim the CPU of @cpuc itself for @p, under the conditions of claim_in(). */
-static bool claim_this(struct task_struct *p, const struct cpu_ctx *cpuc,
+/* Claim the CPU of @cpuc itself, under the conditions of claim_in(). */
+static bool claim_this(const struct cpumask *cpus, const struct cpu_ctx *cpuc,
 		       struct bpf_cpumask *among, u64 flags)
 {
 	s32 cpu = cpuc->topo.cpu;
 
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+	return bpf_cpumask_test_cpu(cpu, cpus) &&
 	       (!among || bpf_cpumask_test_cpu(cpu, cast_mask(among))) &&
 	       (!(flags & SCX_PICK_IDLE_CORE) || is_core_idle(cpu)) &&
 	       scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
 /* The same for the CPU of @cpuc, then its L2 domain, then its LLC. */
-static s32 claim_near(struct task_struct *p, const struct cpu_ctx *cpuc,
+static s32 claim_near(const struct cpumask *cpus, const struct cpu_ctx *cpuc,
 		      struct bpf_cpumask *among, u64 flags)
 {
 	struct span_ctx *span;
 	struct llc_ctx *llcc;
 	s32 cpu;
 
-	if (claim_this(p, cpuc, among, flags))
+	if (claim_this(cpus, cpuc, among, flags))
 		return cpuc->topo.cpu;
 	span = lookup_l2(cpuc->topo.l2_idx);
-	cpu = span ? claim_in(p, span->cpus, among, flags) : -EBUSY;
+	cpu = span ? claim_in(cpus, span->cpus, among, flags) : -EBUSY;
 	if (cpu >= 0)
 		return cpu;
 	llcc = lookup_llc(cpuc->topo.llc_idx);
-	return llcc ? claim_in(p, llcc->topo.cpus, among, flags) : -EBUSY;
+	return llcc ? claim_in(cpus, llcc->topo.cpus, among, flags) : -EBUSY;
 }
 
-/* Return whether any CPU that @p may use is idle. */
-static bool is_any_idle(struct task_struct *p)
+__hidden bool idle_is_any(const struct cpumask *cpus)
 {
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	bool is_set = bpf_cpumask_intersects(idle, p->cpus_ptr);
+	bool is_set = bpf_cpumask_intersects(idle, cpus);
 
 	scx_bpf_put_idle_cpumask(idle);
 	return is_set;
@@ -184,29 +182,30 @@ __noinline s32 idle_claim_nearest(struct task_struct *p __arg_trusted,
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	struct bpf_cpumask *big = NULL;
 	u64 core = has_smt ? SCX_PICK_IDLE_CORE : 0;
+	const struct cpumask *cpus = p->cpus_ptr;
 	bool keeps_llc;
 	s32 cpu;
 
-	if (!taskc || !llcc || !is_any_idle(p))
+	if (!taskc || !llcc || !idle_is_any(cpus))
 		return -EBUSY;
 	keeps_llc = idle_keeps_llc(p, taskc, llcc);
 	if (has_small_cores) {
 		big = big_cpus();
 		if (!big)
 			return -EBUSY;
-		cpu = claim_near(p, cpuc, big, core);
+		cpu = claim_near(cpus, cpuc, big, core);
 		if (cpu < 0 && !keeps_llc)
-			cpu = claim_in(p, big, NULL, core);
+			cpu = claim_in(cpus, big, NULL, core);
 		if (cpu >= 0)
 			return cpu;
 	}
-	cpu = claim_near(p, cpuc, NULL, core);
+	cpu = claim_near(cpus, cpuc, NULL, core);
 	if (cpu < 0 && has_smt)
-		cpu = claim_near(p, cpuc, NULL, 0);
+		cpu = claim_near(cpus, cpuc, NULL, 0);
 	if (cpu >= 0 || keeps_llc)
 		return cpu;
-	cpu = claim_in(p, llcc->topo.node_cpus, NULL, 0);
-	return cpu >= 0 ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	cpu = claim_in(cpus, llcc->topo.node_cpus, NULL, 0);
+	return cpu >= 0 ? cpu : scx_bpf_pick_idle_cpu(cpus, 0);
 }
 
 /*
@@ -278,26 +277,26 @@ __noinline bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now)
  *	runs, though another of these may be idle by then.
  */
 
-/* Return the first @nr CPUs if @p may use all of them, else NULL. */
-static struct bpf_cpumask *usable_span(struct task_struct *p, u32 nr)
+/* Return the first @nr CPUs if all of them are in @cpus, else NULL. */
+static struct bpf_cpumask *usable_span(const struct cpumask *cpus, u32 nr)
 {
 	struct span_ctx *span = bpf_map_lookup_elem(&pack_spans, &nr);
 	struct bpf_cpumask *mask = span ? span->cpus : NULL;
 
-	if (!mask || !bpf_cpumask_subset(cast_mask(mask), p->cpus_ptr))
+	if (!mask || !bpf_cpumask_subset(cast_mask(mask), cpus))
 		return NULL;
 	return mask;
 }
 
 __noinline bool idle_fits(struct task_struct *p __arg_trusted, u32 nr)
 {
-	return usable_span(p, nr);
+	return usable_span(p->cpus_ptr, nr);
 }
 
 __noinline s32 idle_claim_first(struct task_struct *p __arg_trusted, u32 nr,
 				s32 prev_cpu)
 {
-	struct bpf_cpumask *mask = usable_span(p, nr);
+	struct bpf_cpumask *mask = usable_span(p->cpus_ptr, nr);
 
 	if (!mask)
 		return -EINVAL;
@@ -309,23 +308,24 @@ __noinline s32 idle_claim_first(struct task_struct *p __arg_trusted, u32 nr,
 
 __noinline s32 idle_wait_cpu(struct task_struct *p __arg_trusted, s32 prev_cpu)
 {
-	struct bpf_cpumask *mask = usable_span(p, knobs.nr_packed_cpus);
+	struct bpf_cpumask *mask =
+		usable_span(p->cpus_ptr, knobs.nr_packed_cpus);
 
 	if (!mask || bpf_cpumask_test_cpu(prev_cpu, cast_mask(mask)))
 		return prev_cpu;
 	return bpf_cpumask_any_distribute(cast_mask(mask));
 }
 
-__hidden s32 idle_claim_beyond(struct task_struct *p)
+__hidden s32 idle_claim_beyond(const struct cpumask *cpus)
 {
 	struct bpf_cpumask *mask = NULL;
 	s32 cpu = -EBUSY;
 
 	if (knobs.nr_packed_cpus)
-		mask = usable_span(p, 2 * knobs.nr_packed_cpus);
+		mask = usable_span(cpus, 2 * knobs.nr_packed_cpus);
 	if (mask)
 		cpu = scx_bpf_pick_idle_cpu(cast_mask(mask), 0);
-	return cpu >= 0 ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	return cpu >= 0 ? cpu : scx_bpf_pick_idle_cpu(cpus, 0);
 }
 
 __noinline s32 idle_confined_cpu(struct task_struct *p __arg_trusted,
@@ -347,7 +347,7 @@ __noinline s32 idle_confined_cpu(struct task_struct *p __arg_trusted,
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return cpu;
 	}
-	mask = usable_span(p, nr);
+	mask = usable_span(p->cpus_ptr, nr);
 	if (!mask)
 		return -EINVAL;
 	/* Of two that chance names one is seldom among the most crowded. */

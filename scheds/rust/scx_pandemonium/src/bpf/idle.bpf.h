@@ -55,6 +55,9 @@ bool idle_keeps_llc(struct task_struct *p, struct task_ctx *taskc,
  */
 bool idle_may_take(u64 dsq_id, u32 llc_idx, u64 now);
 
+/* Return whether the kernel takes one of @cpus for idle. */
+bool idle_is_any(const struct cpumask *cpus);
+
 /* Return whether the machine and the mode leave a choice to this room. */
 static __always_inline bool idle_chooses(void)
 {
@@ -81,10 +84,11 @@ s32 idle_confined_cpu(struct task_struct *p, s32 prev_cpu);
 s32 idle_wait_cpu(struct task_struct *p, s32 prev_cpu);
 
 /*
- * Claim an idle CPU for @p, which has waited for long: among twice as many as
- * work keeps to, then any. So what is too much for these stays together too.
+ * Claim an idle one of @cpus for a task that has waited for long: among twice
+ * as many as work keeps to, then any. So what is too much for these stays
+ * together too.
  */
-s32 idle_claim_beyond(struct task_struct *p);
+s32 idle_claim_beyond(const struct cpumask *cpus);
 
 /*
  * Claim an idle one of the CPUs that work is packed onto for @p, @cpu if it is

@@ -56,16 +56,6 @@ static struct bpf_cpumask *idle_cpus(void)
 	return span ? span->cpus : NULL;
 }
 
-/* Return whether the kernel takes a CPU for idle that @p may run on. */
-static bool is_in_idle_mask(struct task_struct *p)
-{
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	bool is_set = bpf_cpumask_intersects(idle, p->cpus_ptr);
-
-	scx_bpf_put_idle_cpumask(idle);
-	return is_set;
-}
-
 /*
  * Wake an idle CPU for each of the first @nr_max tasks of @part, a part of a
  * queue, that waits since before @since. Return whether there is one that a CPU
@@ -77,6 +67,7 @@ static bool is_in_idle_mask(struct task_struct *p)
 __noinline bool newidle_wake_for(u64 part, u64 since, u32 nr_max)
 {
 	const struct task_ctx *taskc;
+	const struct cpumask *cpus;
 	struct bpf_cpumask *idle;
 	bool is_missed = false;
 	struct task_struct *p;
@@ -89,17 +80,18 @@ __noinline bool newidle_wake_for(u64 part, u64 since, u32 nr_max)
 	bpf_for_each(scx_dsq, p, part, 0) {
 		if (!idle || ++nr > nr_max)
 			break;
+		cpus = p->cpus_ptr;
 		taskc = try_lookup_task(p);
 		if (taskc && vtime_before(since, taskc->account.runnable_at))
 			cpu = -EBUSY;
 		else
-			cpu = idle_claim_beyond(p);
+			cpu = idle_claim_beyond(cpus);
 		if (cpu >= 0) {
 			queue_end_pause(cpu);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		}
-		if (cpu >= 0 || is_in_idle_mask(p) ||
-		    bpf_cpumask_intersects(cast_mask(idle), p->cpus_ptr))
+		if (cpu >= 0 || idle_is_any(cpus) ||
+		    bpf_cpumask_intersects(cast_mask(idle), cpus))
 			is_missed = true;
 	}
 	bpf_rcu_read_unlock();
@@ -218,12 +210,13 @@ __hidden s32 newidle_init(void)
 
 __noinline int newidle_queued(struct task_struct *p __arg_trusted, u32 llc_idx)
 {
+	const struct cpumask *cpus = p->cpus_ptr;
 	struct bpf_cpumask *idle = idle_cpus();
 	struct llc_ctx *llcc;
 
 	/* That of a CPU which never woke since the start is in one of them. */
-	if (!idle || (!bpf_cpumask_intersects(cast_mask(idle), p->cpus_ptr) &&
-		      !is_in_idle_mask(p)))
+	if (!idle || (!bpf_cpumask_intersects(cast_mask(idle), cpus) &&
+		      !idle_is_any(cpus)))
 		return 0;
 	llcc = lookup_llc(llc_idx);
 	if (llcc)

@@ -270,7 +270,7 @@ __hidden s32 place_select_cpu(struct task_struct *p, s32 prev_cpu,
 	if (!llcc)
 		return prev_cpu;
 	wakerc = waker_ctx(cpuc);
-	may_hand_off = wakerc && bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr);
+	may_hand_off = wakerc && may_run_on(p, this_cpu);
 	/*
 	 * Batch work that says it will sleep and is known not to: @p takes what
 	 * that produces. The sooner it ran, the less there would be to take,
@@ -382,7 +382,7 @@ static bool waits_near(struct task_struct *p, const struct task_ctx *taskc,
 	s32 cpu = cpuc->topo.cpu;
 
 	if (cpuc->slice.is_offline || vtime_before(vtime + slack, clock) ||
-	    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || rescue_is_awaited(p))
+	    !may_run_on(p, cpu) || rescue_is_awaited(p))
 		return false;
 	return vtime_before(clock + slack, vtime) ||
 	       (!taskc->classify.is_waking && taskc->account.last_cpu == cpu);

@@ -229,6 +229,7 @@ static s32 claim_tier(struct task_struct *p, struct task_ctx *taskc,
 		      struct llc_ctx *llcc, s32 prev_cpu, u32 victim_tier)
 {
 	struct bpf_cpumask *mask = offered_mask(llcc, victim_tier);
+	const struct cpumask *cpus = p->cpus_ptr;
 	s32 cpu, beside = -EBUSY;
 	u32 i;
 
@@ -239,8 +240,7 @@ static s32 claim_tier(struct task_struct *p, struct task_ctx *taskc,
 		return prev_cpu;
 	/* The search goes on behind the CPU that it found last. */
 	bpf_for(i, 0, VICTIM_TRIES_MAX) {
-		cpu = bpf_cpumask_any_and_distribute(cast_mask(mask),
-						     p->cpus_ptr);
+		cpu = bpf_cpumask_any_and_distribute(cast_mask(mask), cpus);
 		if ((u32)cpu >= nr_cpu_ids || cpu == beside)
 			break;
 		if (has_smt && is_beside_lat_critical(cpu))
@@ -327,8 +327,7 @@ __hidden void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
 __hidden bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc,
 				 s32 cpu)
 {
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
-	       preempt_claim(p, taskc, cpu);
+	return may_run_on(p, cpu) && preempt_claim(p, taskc, cpu);
 }
 
 /* Let the CPU of @cpuc make the offer @offer, or none if that is 0. */

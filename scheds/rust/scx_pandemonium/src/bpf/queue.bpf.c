@@ -159,8 +159,7 @@ static __always_inline u64 find_first(u64 dsq_id, s32 cpu, u64 before,
 			if ((first || is_bounded) &&
 			    !vtime_before(p->scx.dsq_vtime, before))
 				break;
-			if (is_bounded &&
-			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			if (is_bounded && !may_run_on(p, cpu))
 				break;
 			before = p->scx.dsq_vtime;
 			first = part;

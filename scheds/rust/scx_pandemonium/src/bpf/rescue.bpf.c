@@ -154,7 +154,7 @@ __noinline bool rescue_one(s32 cpu, u64 dsq_id, u32 kind, u32 nr_max)
 				break;
 			taskc = try_lookup_task(p);
 			if (!taskc || taskc->queue.group != group ||
-			    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			    !may_run_on(p, cpu))
 				continue;
 			run_ns = run_ns_of(p, taskc, llcc, kind);
 			if (!run_ns)
