@@ -12,7 +12,7 @@ const POLICY: &[&str] = &[
     "deficit",
     "frequency",
     "gate",
-    "grant",
+    "claim",
     "hint",
     "hierarchy",
     "hist",

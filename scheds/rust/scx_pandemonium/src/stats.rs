@@ -219,8 +219,6 @@ pub struct Metrics {
     pub nr_slice_timer: u64,
     #[stat(desc = "Runs cut short with slice left")]
     pub nr_preempted: u64,
-    #[stat(desc = "Preemptions given up: by then an equal or higher tier ran there")]
-    pub nr_preempt_equal: u64,
     #[stat(desc = "Runs that began on another CPU than the last one")]
     pub nr_migrate: u64,
     #[stat(desc = "Runs that began below another last-level cache than the last one")]
@@ -323,7 +321,6 @@ impl Metrics {
             nr_kick_idle: count(stat_id_STAT_KICK_IDLE),
             nr_slice_timer: count(stat_id_STAT_SLICE_TIMER),
             nr_preempted: count(stat_id_STAT_PREEMPTED),
-            nr_preempt_equal: count(stat_id_STAT_PREEMPT_EQUAL),
             nr_migrate: count(stat_id_STAT_MIGRATE),
             nr_migrate_llc: count(stat_id_STAT_MIGRATE_LLC),
             nr_rt_release: count(stat_id_STAT_RT_RELEASE),

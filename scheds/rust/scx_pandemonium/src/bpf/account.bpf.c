@@ -72,7 +72,7 @@ __hidden void account_disable(struct task_struct *p)
 	taskc->account.runnable_at = 0;
 	/* What ran may go on in a higher class; no callback says so. */
 	if (!cpuc->account.is_busy)
-		preempt_withdraw(cpuc, llcc);
+		preempt_set_idle(cpuc, llcc);
 }
 
 __hidden void account_begin_wait(struct task_ctx *taskc, u64 now)
@@ -81,12 +81,15 @@ __hidden void account_begin_wait(struct task_ctx *taskc, u64 now)
 }
 
 /*
- * Let @cpuc say what its CPU runs from @now on: the task of @taskc. The offer
- * follows at once: a wakeup that comes before it finds no victim there.
+ * Let @cpuc say what its CPU runs from @now on: @p. The offer follows at once: a
+ * wakeup that comes before it takes what ran before for its victim.
  */
-static void set_curr(struct cpu_ctx *cpuc, const struct task_ctx *taskc,
-		     struct llc_ctx *llcc, u64 now)
+static void set_curr(const struct task_struct *p, struct cpu_ctx *cpuc,
+		     const struct task_ctx *taskc, struct llc_ctx *llcc,
+		     u64 now)
 {
+	bool is_protected =
+		rescue_is_protected(taskc) || cpuc->slice.is_offline;
 	u32 tier = taskc->classify.served_tier;
 
 	cpuc->account.run_started_at = now;
@@ -96,18 +99,16 @@ static void set_curr(struct cpu_ctx *cpuc, const struct task_ctx *taskc,
 					taskc->classify.is_admitted);
 	cpuc->account.weight = taskc->share.weight;
 	cpuc->account.is_busy = 1;
-	if (rescue_is_protected(taskc) || cpuc->slice.is_offline)
-		preempt_withdraw(cpuc, llcc);
-	else
-		preempt_offer(cpuc, llcc, tier, taskc->classify.avg_runtime_ns);
+	preempt_offer(p, cpuc, llcc, is_protected, now);
 }
 
-__hidden void account_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
+__hidden void account_begin_run(const struct task_struct *p,
+				struct task_ctx *taskc, struct cpu_ctx *cpuc,
 				struct llc_ctx *llcc, u64 now)
 {
 	taskc->account.run_started_at = now;
 	taskc->account.run_is_charged = 0;
-	set_curr(cpuc, taskc, llcc, now);
+	set_curr(p, cpuc, taskc, llcc, now);
 	newidle_begin_run(cpuc);
 	slice_begin_run(taskc, cpuc, llcc, now);
 	rescue_begin_run(taskc, cpuc, now);
@@ -209,9 +210,7 @@ __hidden void account_running(struct task_struct *p)
 	slice_grant(taskc, p->scx.slice);
 	cpuc->account.on_cpu_at = now;
 	frequency_running(cpuc, now);
-	account_begin_run(taskc, cpuc, llcc, now);
-	/* After it says that it runs: see preempt_grant_idle(). */
-	preempt_end_grant(p, cpuc, now);
+	account_begin_run(p, taskc, cpuc, llcc, now);
 }
 
 __hidden void account_tick(struct task_struct *p)
@@ -225,7 +224,7 @@ __hidden void account_tick(struct task_struct *p)
 		return;
 	account_end_run(p, taskc, llcc, now);
 	frequency_ran(cpuc, now);
-	account_begin_run(taskc, cpuc, llcc, now);
+	account_begin_run(p, taskc, cpuc, llcc, now);
 }
 
 __hidden void account_yield(struct task_struct *p)

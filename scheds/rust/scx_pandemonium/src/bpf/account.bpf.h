@@ -31,8 +31,8 @@ void account_disable(struct task_struct *p);
 void account_begin_wait(struct task_ctx *taskc, u64 now);
 
 /* @p, served in its served tier, begins a run on the CPU of @cpuc at @now. */
-void account_begin_run(struct task_ctx *taskc, struct cpu_ctx *cpuc,
-		       struct llc_ctx *llcc, u64 now);
+void account_begin_run(const struct task_struct *p, struct task_ctx *taskc,
+		       struct cpu_ctx *cpuc, struct llc_ctx *llcc, u64 now);
 
 /* The run of @p ends at @now, and @p may go on: its served tier is renewed. */
 void account_end_run(struct task_struct *p, struct task_ctx *taskc,

@@ -77,7 +77,7 @@ static void keep_running(struct task_struct *prev, struct task_ctx *prevc,
 	slice_grant(prevc, classify_slice_ns(prevc));
 	slice_clear_end(cpuc);
 	scx_bpf_task_set_slice(prev, prevc->slice.granted_ns);
-	account_begin_run(prevc, cpuc, llcc, now);
+	account_begin_run(prev, prevc, cpuc, llcc, now);
 }
 
 /* One more task was chosen: a batch task, or before one that waits. */

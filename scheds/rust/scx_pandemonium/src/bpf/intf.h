@@ -104,18 +104,17 @@ enum stat_id {
 	STAT_SLICE_TIMER, /* a timer ended a slice between two ticks */
 
 	/* Facts. */
-	STAT_ENQ_WAKEUP,    /* enqueued because it woke up */
-	STAT_ENQ_REQUEUE,   /* enqueued for any other reason */
-	STAT_ENQ_RETURN,    /* of these, since the CPU was taken from it */
-	STAT_PREEMPTED,	    /* lost the CPU with slice left */
-	STAT_PREEMPT_EQUAL, /* given up: an equal runs there by now */
-	STAT_MIGRATE,	    /* began to run on another CPU than before */
-	STAT_MIGRATE_LLC,   /* ... below another last-level cache */
-	STAT_RT_RELEASE,    /* another class took the CPU */
-	STAT_SURGE,	    /* a surge of enqueues began */
-	STAT_CPUPERF_SET,   /* a CPU asked for a performance */
-	STAT_RECALL,	    /* a thread began as its program is remembered */
-	STAT_CONFINED_NS,   /* CPU time of confined tasks, in ns */
+	STAT_ENQ_WAKEUP,  /* enqueued because it woke up */
+	STAT_ENQ_REQUEUE, /* enqueued for any other reason */
+	STAT_ENQ_RETURN,  /* of these, since the CPU was taken from it */
+	STAT_PREEMPTED,	  /* lost the CPU with slice left */
+	STAT_MIGRATE,	  /* began to run on another CPU than before */
+	STAT_MIGRATE_LLC, /* ... below another last-level cache */
+	STAT_RT_RELEASE,  /* another class took the CPU */
+	STAT_SURGE,	  /* a surge of enqueues began */
+	STAT_CPUPERF_SET, /* a CPU asked for a performance */
+	STAT_RECALL,	  /* a thread began as its program is remembered */
+	STAT_CONFINED_NS, /* CPU time of confined tasks, in ns */
 
 	NR_STAT_IDS,
 };
@@ -286,11 +285,7 @@ struct slice_cpu {
 };
 
 struct preempt_cpu {
-	/*
-	 * Tier of what runs here, plus 1, while that may be preempted; else 0.
-	 */
-	u32 offered_tier;
-	u64 grant; /* the task on its way here, see policy/grant.h; 0: none */
+	u64 claim; /* who may take the CPU and who was given it: policy/claim.h */
 };
 
 struct queue_pause {

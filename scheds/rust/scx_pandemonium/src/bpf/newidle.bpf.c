@@ -302,7 +302,7 @@ __hidden void newidle_update_idle(s32 cpu, bool is_idle)
 	 * A task that took what ran here last for a victim would get before the
 	 * one to which this CPU is given next, or real-time work.
 	 */
-	preempt_withdraw(cpuc, llcc);
+	preempt_set_idle(cpuc, llcc);
 	is_missed = missed_work(cpuc);
 	if (cpuc->slice.is_offline) {
 		/* Nothing comes here: the kernel leaves it in the idle mask. */

@@ -476,7 +476,7 @@ __hidden void place_enqueue(struct task_struct *p, u64 enq_flags)
 	stat_inc(this_cpuc, is_wakeup ? STAT_ENQ_WAKEUP : STAT_ENQ_REQUEUE);
 	if (enq_flags & SCX_ENQ_REENQ) {
 		stat_inc(this_cpuc, STAT_ENQ_RETURN);
-		preempt_end_grant(p, cpuc, scx_bpf_now());
+		preempt_end_grant(p, cpuc);
 	}
 	classify_enqueued(this_cpuc, llcc);
 	begins_wait = taskc->share.is_sleeping || !taskc->account.runnable_at;

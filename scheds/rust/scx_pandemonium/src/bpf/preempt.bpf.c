@@ -15,36 +15,24 @@ enum preempt_consts {
 	VICTIM_LLCS_MAX = 8,
 	/* CPUs of a domain that one wakeup looks at. */
 	VICTIM_TRIES_MAX = 4,
-	/* While a CPU is offered, its offered_tier is this plus the tier. */
-	OFFERED = 1,
 };
 
 /*
- * Give the CPU of @cpuc to @p at @now. Return false if another task is on its
- * way there.
+ * Grant the CPU of @cpuc, whose word was @old, to @p at @now; it offers @offer
+ * from then on. Return false if the word is another by now.
  */
 static bool grant(const struct task_struct *p, const struct task_ctx *taskc,
-		  struct cpu_ctx *cpuc, u64 now)
+		  struct cpu_ctx *cpuc, u64 old, u64 now, u32 offer)
 {
-	u64 old = READ_ONCE(cpuc->preempt.grant);
 	u64 runtime_ns = taskc->classify.avg_runtime_ns;
 	bool is_brief = runtime_ns && runtime_ns < BRIEF_GRANT_NS;
 
-	return !grant_is_pending(old, now) &&
-	       __sync_bool_compare_and_swap(&cpuc->preempt.grant, old,
-					    grant_word(p->pid, is_brief, now));
-}
-
-/* Take the CPU of @cpuc back: no task is on its way there. */
-static void revoke(struct cpu_ctx *cpuc)
-{
-	WRITE_ONCE(cpuc->preempt.grant, 0);
+	return __sync_bool_compare_and_swap(
+		&cpuc->preempt.claim, old,
+		claim_grant(p->pid, is_brief, now, offer));
 }
 
 /*
- * The task that was on its way may run there already: it says so before it ends
- * its grant.
- *
  * A CPU that is refused was claimed in vain: it looks for work, after which it
  * is in the idle mask again.
  */
@@ -52,26 +40,27 @@ __hidden s32 preempt_grant_idle(const struct task_struct *p,
 				const struct task_ctx *taskc, s32 cpu, u64 now)
 {
 	struct cpu_ctx *cpuc = cpu >= 0 ? lookup_cpu(cpu) : NULL;
+	u64 old;
 
 	if (!cpuc)
 		return cpu;
-	if (grant(p, taskc, cpuc, now)) {
-		if (!READ_ONCE(cpuc->account.is_busy))
-			return cpu;
-		revoke(cpuc);
-	}
+	old = READ_ONCE(cpuc->preempt.claim);
+	if (claim_offer(old) == CLAIM_IDLE && !claim_is_pending(old, now) &&
+	    grant(p, taskc, cpuc, old, now, CLAIM_IDLE))
+		return cpu;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	return -EBUSY;
 }
 
 __hidden void preempt_end_grant(const struct task_struct *p,
-				struct cpu_ctx *cpuc, u64 now)
+				struct cpu_ctx *cpuc)
 {
-	u64 word = READ_ONCE(cpuc->preempt.grant);
+	u64 word = READ_ONCE(cpuc->preempt.claim);
 
-	/* Of another task it stays: that is to come. */
-	if (word && (grant_is_to(word, p->pid) || !grant_is_pending(word, now)))
-		revoke(cpuc);
+	/* If it is another by now, the CPU itself ends what is over. */
+	if (claim_pid(word) == p->pid)
+		__sync_bool_compare_and_swap(&cpuc->preempt.claim, word,
+					     claim_offer(word));
 }
 
 __hidden s32 preempt_init(void)
@@ -123,20 +112,6 @@ static void mark_offered(struct llc_ctx *llcc, s32 cpu, u32 tier,
 		bpf_cpumask_clear_cpu(cpu, mask);
 }
 
-/*
- * Return whether what runs on the CPU of @cpuc goes on before the task of
- * @taskc.
- */
-static bool is_outranked(const struct task_ctx *taskc,
-			 const struct cpu_ctx *cpuc)
-{
-	return READ_ONCE(cpuc->account.is_busy) &&
-	       !preempt_is_above(taskc->classify.served_tier,
-				 taskc->classify.avg_runtime_ns,
-				 READ_ONCE(cpuc->account.tier),
-				 READ_ONCE(cpuc->account.burst_ns));
-}
-
 __hidden u64 preempt_vtime_on(const struct task_ctx *taskc,
 			      const struct cpu_ctx *cpuc)
 {
@@ -156,8 +131,7 @@ __hidden u64 preempt_vtime_on(const struct task_ctx *taskc,
 /*
  * Take @cpu, which @p may use, off the offer for it.
  *
- *   1. Never from a task that @p does not go before, see policy/preempt.h:
- *	neither the one that made the offer nor one that came after it.
+ *   1. Never from a task that @p does not go before, see policy/preempt.h.
  *   2. Never from a task that is owed more than the tier of @p is worth,
  *	unless @p is short next to it.
  *   3. Never from real-time work: such a CPU is on offer again when a task of
@@ -174,40 +148,32 @@ __noinline bool preempt_claim(struct task_struct *p __arg_trusted,
 	struct cpu_ctx *cpuc = lookup_cpu(cpu);
 	struct llc_ctx *llcc = cpuc ? lookup_llc(cpuc->topo.llc_idx) : NULL;
 	u32 tier = taskc->classify.served_tier, offer, victim_tier;
-	u64 burst_ns = taskc->classify.avg_runtime_ns, victim_burst_ns, now;
-	bool is_late;
+	u64 burst_ns = taskc->classify.avg_runtime_ns, victim_burst_ns;
+	u64 now, word;
 
 	if (!llcc)
 		return false;
-	offer = READ_ONCE(cpuc->preempt.offered_tier);
-	if (offer < OFFERED)
+	/* First: what is read of the task that runs is not of one before. */
+	word = READ_ONCE(cpuc->preempt.claim);
+	offer = claim_offer(word);
+	if (offer < CLAIM_OFFERED || offer == CLAIM_CLOSED)
 		return false;
-	victim_tier = offer - OFFERED;
+	victim_tier = offer - CLAIM_OFFERED;
 	victim_burst_ns = READ_ONCE(cpuc->account.burst_ns);
 	if (!preempt_is_above(tier, burst_ns, victim_tier, victim_burst_ns))
 		return false;
 	now = scx_bpf_now();
+	if (claim_is_pending(word, now))
+		return false;
 	if (!preempt_is_short(tier, burst_ns, victim_tier, victim_burst_ns) &&
 	    vtime_before(share_curr_rank(cpuc, now),
 			 vtime_rank(preempt_vtime_on(taskc, cpuc), tier,
 				    taskc->classify.is_admitted)))
 		return false;
-	if (is_outranked(taskc, cpuc) || !grant(p, taskc, cpuc, now))
+	if (!grant(p, taskc, cpuc, word, now, CLAIM_BUSY))
 		return false;
-	/* Last, so that a CPU which switched until now is not taken. */
-	if (!__sync_bool_compare_and_swap(&cpuc->preempt.offered_tier, offer,
-					  0)) {
-		revoke(cpuc);
-		return false;
-	}
-	is_late = is_outranked(taskc, cpuc);
 	mark_offered(llcc, cpu, victim_tier, false);
-	if (!is_late)
-		return true;
-	/* It has just switched, and makes an offer of its own. */
-	stat_inc(cpuc, STAT_PREEMPT_EQUAL);
-	revoke(cpuc);
-	return false;
+	return true;
 }
 
 /* Return whether the core of @cpu serves latency-critical work too. */
@@ -319,8 +285,8 @@ __hidden void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
 
 	if (!cpuc)
 		return;
-	/* No task is on its way to that CPU itself. */
-	revoke(cpuc);
+	/* It does not come itself. */
+	preempt_end_grant(p, cpuc);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -330,46 +296,73 @@ __hidden bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc,
 	return may_run_on(p, cpu) && preempt_claim(p, taskc, cpu);
 }
 
-/* Let the CPU of @cpuc make the offer @offer, or none if that is 0. */
-static void set_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 offer)
+/* The CPU of @cpuc does not make the offer @old any more, but @offer. */
+static void mark_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 old,
+		       u32 offer)
 {
-	u32 old = cpuc->preempt.offered_tier;
-	u32 old_tier = old - OFFERED, tier = offer - OFFERED;
+	s32 cpu = cpuc->topo.cpu;
 
-	if (old == offer)
-		return;
-	/*
-	 * A claim of the old offer may come in between. It looks at what runs
-	 * before and after, see is_outranked(), and is given up then; what runs
-	 * from then on is lost to it.
-	 */
-	WRITE_ONCE(cpuc->preempt.offered_tier, offer);
-	if (old >= OFFERED)
-		mark_offered(llcc, cpuc->topo.cpu, old_tier, false);
-	if (offer >= OFFERED)
-		mark_offered(llcc, cpuc->topo.cpu, tier, true);
+	if (old >= CLAIM_OFFERED && old != CLAIM_CLOSED)
+		mark_offered(llcc, cpu, old - CLAIM_OFFERED, false);
+	if (offer >= CLAIM_OFFERED)
+		mark_offered(llcc, cpu, offer - CLAIM_OFFERED, true);
 }
 
-__hidden void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc,
-			    u32 tier, u64 burst_ns)
+/*
+ * Let the CPU of @cpuc make the offer @offer. Closed, it is claimed by none, so
+ * that a plain write follows.
+ */
+static void set_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 offer)
 {
-	set_offer(cpuc, llcc,
-		  preempt_is_above_all(tier, burst_ns) ? 0 : tier + OFFERED);
+	u64 word = READ_ONCE(cpuc->preempt.claim);
+
+	if (claim_offer(word) == offer)
+		return;
+	word = __sync_fetch_and_or(&cpuc->preempt.claim, CLAIM_CLOSED);
+	WRITE_ONCE(cpuc->preempt.claim, claim_with_offer(word, offer));
+	mark_offer(cpuc, llcc, claim_offer(word), offer);
+}
+
+__hidden void preempt_offer(const struct task_struct *p, struct cpu_ctx *cpuc,
+			    struct llc_ctx *llcc, bool is_protected, u64 now)
+{
+	u32 tier = cpuc->account.tier, offer = CLAIM_OFFERED + tier, old;
+	u64 word = READ_ONCE(cpuc->preempt.claim);
+
+	if (is_protected || preempt_is_above_all(tier, cpuc->account.burst_ns))
+		offer = CLAIM_BUSY;
+	if (word == offer)
+		return;
+	/* As in set_offer(). */
+	word = __sync_fetch_and_or(&cpuc->preempt.claim, CLAIM_CLOSED);
+	old = claim_offer(word);
+	word = claim_arrived(word, p->pid, now);
+	WRITE_ONCE(cpuc->preempt.claim, claim_with_offer(word, offer));
+	if (old != offer)
+		mark_offer(cpuc, llcc, old, offer);
 }
 
 __hidden void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
-	set_offer(cpuc, llcc, 0);
+	if (claim_offer(READ_ONCE(cpuc->preempt.claim)) != CLAIM_IDLE)
+		set_offer(cpuc, llcc, CLAIM_BUSY);
+}
+
+__hidden void preempt_set_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
+{
+	set_offer(cpuc, llcc, CLAIM_IDLE);
 }
 
 /*
- * A higher scheduling class takes the CPU of @cpuc. Linux bypasses a scheduler
- * to enable and disable it: what waits in the local DSQ stays there then.
+ * A higher scheduling class takes the CPU of @cpuc, whatever was to come there.
+ * Linux bypasses a scheduler to enable and disable it: what waits in the local
+ * DSQ stays there then.
  */
 static bool lose_cpu(struct cpu_ctx *cpuc, struct llc_ctx *llcc)
 {
-	preempt_withdraw(cpuc, llcc);
-	revoke(cpuc);
+	u64 word = __sync_lock_test_and_set(&cpuc->preempt.claim, CLAIM_IDLE);
+
+	mark_offer(cpuc, llcc, claim_offer(word), CLAIM_IDLE);
 	stat_inc(cpuc, STAT_RT_RELEASE);
 	return !is_cpu_bypassed();
 }

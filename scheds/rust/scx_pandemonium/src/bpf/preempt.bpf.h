@@ -4,15 +4,15 @@
  *
  * Keeps, for each domain, the CPUs that run a batch task and those that run an
  * interactive one, so that a victim is found by one cpumask operation however
- * many CPUs there are. A CPU is taken off the masks the moment it is chosen:
- * two wakeups in the same microsecond never choose the same one.
+ * many CPUs there are. The masks are where to look; who gets a CPU is decided
+ * by one word of it, see policy/claim.h: two wakeups never get the same one,
+ * and none gets one that has switched to a task which makes no room for it.
  *
  * A CPU is granted to one task at a time, whether it was idle or has to make
  * room: to others it is neither until that task has begun to run there. The
- * idle mask and the offers do not say so. A CPU that goes idle is in the mask
- * before ops.update_idle() can take it off, and on offer until that has
- * withdrawn it; one that is woken and finds nothing yet is put back into the
- * mask; a tick offers a CPU again that was claimed just before.
+ * idle mask does not say so. A CPU that goes idle is in the mask before
+ * ops.update_idle() can take it off; one that is woken and finds nothing yet is
+ * put back into the mask.
  *
  * Not here: which idle CPU would do (idle), what ends a slice (slice).
  */
@@ -20,7 +20,7 @@
 #define __PREEMPT_BPF_H
 
 #include "context.bpf.h"
-#include "policy/grant.h"
+#include "policy/claim.h"
 
 /* Make the masks. Return 0 or a negative error. */
 s32 preempt_init(void);
@@ -58,14 +58,17 @@ void preempt_kick_cpu(struct task_struct *p, struct task_ctx *taskc,
 bool preempt_claim_this(struct task_struct *p, struct task_ctx *taskc, s32 cpu);
 
 /*
- * A task of @tier, with bursts of @burst_ns on average, begins to run on
- * @cpuc's CPU: offer it to those that go before it.
+ * @p, which is what cpuc->account says, runs on the CPU of @cpuc at @now: offer
+ * that to those that go before it, unless it @is_protected, and end its grant.
  */
-void preempt_offer(struct cpu_ctx *cpuc, struct llc_ctx *llcc, u32 tier,
-		   u64 burst_ns);
+void preempt_offer(const struct task_struct *p, struct cpu_ctx *cpuc,
+		   struct llc_ctx *llcc, bool is_protected, u64 now);
 
-/* The CPU of @cpuc may not be preempted until it is offered again. */
+/* What runs on the CPU of @cpuc makes room for none until it is offered. */
 void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
+
+/* No task of ours runs on the CPU of @cpuc. */
+void preempt_set_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 
 /*
  * Grant @p the CPU @cpu, claimed as idle, at @now, unless that is negative.
@@ -75,24 +78,23 @@ void preempt_withdraw(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 s32 preempt_grant_idle(const struct task_struct *p,
 		       const struct task_ctx *taskc, s32 cpu, u64 now);
 
-/* @p runs on the CPU of @cpuc at @now, or came back since that was taken. */
-void preempt_end_grant(const struct task_struct *p, struct cpu_ctx *cpuc,
-		       u64 now);
+/* @p does not come to the CPU of @cpuc that it was granted, if it was. */
+void preempt_end_grant(const struct task_struct *p, struct cpu_ctx *cpuc);
 
 /* Return whether a task is on its way to the CPU of @cpuc at @now. */
 static __always_inline bool preempt_is_granted(const struct cpu_ctx *cpuc,
 					       u64 now)
 {
-	return grant_is_pending(READ_ONCE(cpuc->preempt.grant), now);
+	return claim_is_pending(READ_ONCE(cpuc->preempt.claim), now);
 }
 
 /* Return whether one is that will not need that CPU for long. */
 static __always_inline bool
 preempt_is_granted_briefly(const struct cpu_ctx *cpuc)
 {
-	u64 word = READ_ONCE(cpuc->preempt.grant);
+	u64 word = READ_ONCE(cpuc->preempt.claim);
 
-	return grant_is_brief(word) && grant_is_pending(word, scx_bpf_now());
+	return claim_is_brief(word) && claim_is_pending(word, scx_bpf_now());
 }
 
 /*

@@ -343,30 +343,48 @@ fn batch_work_gets_one_service_in_the_budget_and_one() {
 }
 
 proptest! {
-    /// Also by a clock that is behind the one that it was given by.
+    /// Also by a clock that is a little behind the one that it was given by.
     #[test]
     fn a_grant_is_pending_for_a_while(
-        pid in 1..1u32 << grant_consts_GRANT_PID_BITS,
+        pid in 1..1u32 << claim_consts_CLAIM_PID_BITS,
         is_brief: bool,
+        offer in 0..claim_offer_CLAIM_CLOSED,
         given_at in MSEC..1_000_000 * SEC,
         later_ns in -(MSEC as i64)..100_000 * SEC as i64,
     ) {
         // SAFETY: pure arithmetic on their arguments.
-        let (grant, is_pending) = unsafe {
-            let grant = grant_word(pid, is_brief, given_at);
-            (grant, grant_is_pending(grant, given_at.wrapping_add_signed(later_ns)))
+        let (word, is_pending) = unsafe {
+            let word = claim_grant(pid, is_brief, given_at, offer);
+            (word, claim_is_pending(word, given_at.wrapping_add_signed(later_ns)))
         };
-        let (max, unit) = (i64::from(grant_consts_GRANT_MAX_NS), 1_024);
-        if later_ns < max - 2 * unit {
+        let (max, unit) = (i64::from(claim_consts_GRANT_MAX_NS), 1_024);
+        if later_ns.abs() < max - 2 * unit {
             prop_assert!(is_pending);
-        } else if later_ns > max + unit {
+        } else if later_ns.abs() > max + unit {
             prop_assert!(!is_pending);
         }
         // SAFETY: pure arithmetic on their arguments.
         unsafe {
-            prop_assert!(grant_is_to(grant, pid) && !grant_is_to(grant, pid ^ 1));
-            prop_assert_eq!(grant_is_brief(grant), is_brief);
-            prop_assert!(!grant_is_pending(0, given_at));
+            prop_assert_eq!((claim_pid(word), claim_offer(word)), (pid, offer));
+            prop_assert_eq!(claim_is_brief(word), is_brief);
+            prop_assert!(!claim_is_pending(claim_with_offer(0, offer), given_at));
+        }
+    }
+
+    /// The task that comes ends its grant, another one only once that is over.
+    #[test]
+    fn a_grant_ends_when_its_task_arrives(
+        pid in 1..1u32 << claim_consts_CLAIM_PID_BITS,
+        offer in 0..claim_offer_CLAIM_CLOSED,
+        given_at in MSEC..1_000_000 * SEC,
+    ) {
+        // SAFETY: pure arithmetic on their arguments.
+        unsafe {
+            let word = claim_grant(pid, true, given_at, offer);
+            let is_over_at = given_at + 2 * u64::from(claim_consts_GRANT_MAX_NS);
+            prop_assert_eq!(claim_arrived(word, pid, given_at), u64::from(offer));
+            prop_assert_eq!(claim_arrived(word, pid ^ 1, given_at), word);
+            prop_assert_eq!(claim_arrived(word, pid ^ 1, is_over_at), u64::from(offer));
         }
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use scx_guest::Kernel;
 use serde_json::Value;
 
-use crate::ours::{OURS, check_victims};
+use crate::ours::OURS;
 use crate::support::told::Told;
 
 /// How often the known task sleeps.
@@ -63,11 +63,6 @@ impl Found<'_> {
             nr_placed += self.count(path)?;
         }
         told.check_eq("sum of the paths", nr_placed, self.count("nr_placed")?)?;
-        check_victims(
-            told,
-            self.count("nr_preempt_equal")?,
-            self.count("nr_preempt")?,
-        )?;
 
         let nr_sleeps = self.count("nr_own_sleeps")?;
         told.check(nr_sleeps >= NR_SLEEPS, || {
@@ -141,11 +136,6 @@ impl Found<'_> {
                 "{runs} runs were counted, the kernel switched to a task {least} to {most} times"
             )
         })?;
-        check_victims(
-            told,
-            self.count("nr_preempt_equal")?,
-            self.count("nr_preempt")?,
-        )?;
         Ok(queued.saturating_sub(served))
     }
 }
