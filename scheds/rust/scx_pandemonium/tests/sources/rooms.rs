@@ -20,17 +20,29 @@ struct Part {
     fields: Vec<String>,
 }
 
+/// The fields of struct `kind`, and those of structs in it that the same file defines, as
+/// `pause.until`; but for `waiters`, which are reached by a pointer, see below.
+fn leaves_of(code: &str, kind: &str) -> Result<Vec<String>> {
+    let mut leaves = Vec::new();
+    for (kind, name) in c::fields(code, &format!("struct {kind}"))? {
+        if kind == "waiters" || !code.contains(&format!("struct {kind} {{")) {
+            leaves.push(name);
+            continue;
+        }
+        let inner = leaves_of(code, &kind)?;
+        leaves.extend(inner.iter().map(|inner| format!("{name}.{inner}")));
+    }
+    Ok(leaves)
+}
+
 fn parts() -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     for (context, file) in CONTEXTS {
         let code = c::without_comments(&c::read(&c::source(file))?);
         for (kind, room) in c::fields(&code, &format!("struct {context}"))? {
-            let fields = c::fields(&code, &format!("struct {kind}"))?;
+            let fields = leaves_of(&code, &kind)?;
             ensure!(!fields.is_empty(), "struct {kind} has no fields");
-            parts.push(Part {
-                room,
-                fields: fields.into_iter().map(|(_, name)| name).collect(),
-            });
+            parts.push(Part { room, fields });
         }
     }
     ensure!(parts.len() > 10, "only {} parts were found", parts.len());
