@@ -16,7 +16,7 @@ enum newidle_room_consts {
 	LOOK_NS = 500 * NSEC_PER_USEC,
 	/*
 	 * When a CPU that was given to a task on its way looks: not before that
-	 * grant ends, see policy/grant.h.
+	 * grant ends, see policy/claim.h.
 	 */
 	LOOK_GRANT_NS = 250 * NSEC_PER_USEC,
 	/* The timer rests a hundred times as long as a look at a task takes. */

@@ -57,7 +57,7 @@ __hidden void preempt_end_grant(const struct task_struct *p,
 {
 	u64 word = READ_ONCE(cpuc->preempt.claim);
 
-	/* If it is another by now, the CPU itself ends what is over. */
+	/* If it is another by now, the grant stays until it is over. */
 	if (claim_pid(word) == p->pid)
 		__sync_bool_compare_and_swap(&cpuc->preempt.claim, word,
 					     claim_offer(word));

@@ -6,7 +6,7 @@
  * interactive one, so that a victim is found by one cpumask operation however
  * many CPUs there are. The masks are where to look; who gets a CPU is decided
  * by one word of it, see policy/claim.h: two wakeups never get the same one,
- * and none gets one that has switched to a task which makes no room for it.
+ * and none gets one that has said meanwhile that it offers something else.
  *
  * A CPU is granted to one task at a time, whether it was idle or has to make
  * room: to others it is neither until that task has begun to run there. The
@@ -72,8 +72,8 @@ void preempt_set_idle(struct cpu_ctx *cpuc, struct llc_ctx *llcc);
 
 /*
  * Grant @p the CPU @cpu, claimed as idle, at @now, unless that is negative.
- * Return it, or -EBUSY if another task is on its way there or one of ours runs
- * there.
+ * Return it, or -EBUSY if another task is on its way there, or if it does not
+ * say that it is idle.
  */
 s32 preempt_grant_idle(const struct task_struct *p,
 		       const struct task_ctx *taskc, s32 cpu, u64 now);

@@ -19,10 +19,10 @@
  *		26-63	when, in units of 1.024 us
  *
  * Limits:
- *   - A grant may end one unit sooner.
+ *   - A grant may end two units sooner.
  *   - The time wraps after 3.2 days: a grant that was left behind is pending
  *	again for 0.4 ms then.
- *   - A switch to a task that offers the same is not seen.
+ *   - A switch is seen once the CPU says so, and if its offer is another.
  *
  * Not here: who claims, and what goes before what (preempt.bpf.h).
  */
@@ -33,7 +33,7 @@
 
 enum claim_offer {
 	CLAIM_IDLE = 0,	   /* no task of ours runs: it may be granted as idle */
-	CLAIM_BUSY = 1,	   /* what runs makes room for none */
+	CLAIM_BUSY = 1,	   /* what runs makes room for none, or was claimed */
 	CLAIM_OFFERED = 2, /* this and the tier of what runs, which may */
 	CLAIM_CLOSED = 7,  /* the CPU is about to write another */
 };
@@ -83,7 +83,7 @@ static inline bool claim_is_brief(u64 word)
 
 /*
  * Return whether a task may be on its way to the CPU of @word at @now, which
- * may be of a clock that is behind by less than GRANT_MAX_NS.
+ * may be of a clock that is behind; by GRANT_MAX_NS or more, it is over.
  */
 static inline bool claim_is_pending(u64 word, u64 now)
 {
